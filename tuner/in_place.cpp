@@ -1,5 +1,6 @@
 #include "tuner/in_place.h"
 
+#include <numeric>
 #include <optional>
 #include <set>
 
@@ -54,11 +55,19 @@ std::optional<Fact> fact_of(const Expr& condition, bool holds) {
   return std::nullopt;
 }
 
+/// A case of a branch, which a statement is in.
+struct Case {
+  const Node* branch;
+  bool holds;
+  size_t loops;  // so many are around the branch
+};
+
 /// The stores to a buffer, each with loop variables of its own.
 class Writes {
  public:
-  /// `loops` and `facts` are those around the store.
-  void add(const Store& store, const Domain& loops, const std::vector<Fact>& facts) {
+  /// `loops`, `facts` and `cases` are those around the store.
+  void add(const Store& store, const Domain& loops, const std::vector<Fact>& facts,
+           const std::vector<Case>& cases) {
     VarMap own;
     std::vector<Var> vars;
     auto introduce = [&](const std::string& name, const Expr& extent) {
@@ -81,6 +90,7 @@ class Writes {
       place.push_back(context_.simplify(substitute(index, own)));
       offset = offset * store.buffer->shape[d] + place.back();
     }
+    origins_.push_back({place, vars, cases});
     place.push_back(offset);
     std::vector<Expr> told = place;
     for (const Fact& fact : facts) {
@@ -104,7 +114,7 @@ class Writes {
     // boundaries are split off.
     for (size_t i = 0; i < places_.size(); ++i)
       for (size_t j = 0; j < i; ++j)
-        if (!each_once_ || may_meet(places_[i], places_[j])) return false;
+        if (!each_once_ || (may_meet(places_[i], places_[j]) && !exclude_each_other(i, j))) return false;
     return each_once_;
   }
 
@@ -123,8 +133,44 @@ class Writes {
     return true;
   }
 
+  /// Of two stores in different cases of a branch: both their places tell for which iteration of the loops
+  /// around the branch it is, in the same way, and in one iteration one case runs. As the tiles inside and
+  /// the last one of a dimension that is open, of which no number says how far the first ones go.
+  bool exclude_each_other(size_t i, size_t j) const {
+    const Origin &a = origins_[i], &b = origins_[j];
+    size_t at = 0;
+    while (at < std::min(a.cases.size(), b.cases.size()) && a.cases[at].branch == b.cases[at].branch &&
+           a.cases[at].holds == b.cases[at].holds)
+      ++at;
+    if (at >= std::min(a.cases.size(), b.cases.size()) || a.cases[at].branch != b.cases[at].branch)
+      return false;
+    const size_t depth = a.cases[at].loops;
+    const std::vector<Var> around(a.vars.begin(), a.vars.begin() + static_cast<std::ptrdiff_t>(depth));
+    VarMap same;
+    for (size_t k = 0; k < depth; ++k) same[b.vars[k].get()] = a.vars[k];
+    std::vector<Expr> told;
+    for (size_t d = 0; d < a.indices.size(); ++d) {
+      const std::optional<LinearForm> form = linear_form(a.indices[d], around);
+      if (!form || form->coefficients.empty()) continue;
+      int64_t tile = 0;
+      for (const auto& [variable, coefficient] : form->coefficients) tile = std::gcd(tile, coefficient);
+      const Expr one = context_.simplify(floordiv(a.indices[d], tile));
+      const Expr other = context_.simplify(substitute(floordiv(b.indices[d], tile), same));
+      if (structural_equal(one, other)) told.push_back(one);
+    }
+    return one_to_one(told, around, context_);
+  }
+
+  /// Where a store stands.
+  struct Origin {
+    std::vector<Expr> indices;
+    std::vector<Var> vars;  // for the loops around it, then its lane
+    std::vector<Case> cases;
+  };
+
   Analyzer context_;
-  bool each_once_ = true;                  // each store by itself
+  bool each_once_ = true;  // each store by itself
+  std::vector<Origin> origins_;
   std::vector<std::vector<Expr>> places_;  // by store: the indices, and the offset that they make
 };
 
@@ -161,26 +207,28 @@ class Walk {
       for (const Stmt& each : seq->stmts) visit(each);
     } else if (const If* branch = stmt.as<If>()) {
       read(branch->condition, nullptr);
-      visit_case(branch->then_case, conjuncts(branch->condition), true);
-      if (branch->else_case) visit_case(branch->else_case, {branch->condition}, false);
+      visit_case(branch->then_case, conjuncts(branch->condition), true, stmt);
+      if (branch->else_case) visit_case(branch->else_case, {branch->condition}, false, stmt);
     } else if (const Alloc* alloc = stmt.as<Alloc>()) {
       visit(alloc->body);
     } else if (const Store* store = stmt.as<Store>()) {
       // An element that is stored again reads an input that is gone.
       bool final = store->buffer == result_;
-      if (final) writes_.add(*store, loops_, facts_);
+      if (final) writes_.add(*store, loops_, facts_, cases_);
       read(store->value, final ? &store->indices : nullptr);
       // An index that is loaded is read apart from any element.
       for (const Expr& index : store->indices) read(index, nullptr);
     }
   }
 
-  void visit_case(const Stmt& stmt, const std::vector<Expr>& conditions, bool hold) {
+  void visit_case(const Stmt& stmt, const std::vector<Expr>& conditions, bool hold, const Stmt& branch) {
     size_t around = facts_.size();
+    cases_.push_back({branch.get(), hold, loops_.size()});
     for (const Expr& condition : conditions)
       if (std::optional<Fact> fact = fact_of(condition, hold)) facts_.push_back(*fact);
     visit(stmt);
     facts_.resize(around);
+    cases_.pop_back();
   }
 
   /// `allowed`: where the element of the result lies that the expression makes; null: it makes none.
@@ -199,6 +247,7 @@ class Walk {
   std::set<const Node*> candidates_;
   Domain loops_;             // around the statement
   std::vector<Fact> facts_;  // that hold there
+  std::vector<Case> cases_;  // that it is in
   Writes writes_;            // to the result
 };
 

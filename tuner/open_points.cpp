@@ -4,6 +4,7 @@
 #include <set>
 
 #include "core/arith/simplify.h"
+#include "core/relay/passes/infer_type.h"
 #include "core/support/error.h"
 #include "core/support/text.h"
 #include "core/tir/dims.h"
@@ -171,10 +172,15 @@ OpenPoints open_points(const relay::Module& fused, const OpenDims& open) {
 
 std::optional<std::vector<int64_t>> values_at(const OpenPoints& points, std::span<const int64_t> given,
                                               const KernelCall& call) {
-  const auto* function = call.callee.as<relay::Function>();
-  if (function && !undecided_sizes(*function).empty()) return std::nullopt;
   VarMap numbers;
   for (size_t i = 0; i < points.dims.size(); ++i) numbers[points.dims[i].get()] = Expr(given[i]);
+  std::vector<relay::DimCheck> checks;
+  if (const auto* function = call.callee.as<relay::Function>())
+    checks = relay::undecided_dims(relay::make_module(Ref<relay::Function>(function)));
+  auto fit = [&](const relay::DimCheck& check) {
+    return prove_equal(substitute(check.a, numbers), substitute(check.b, numbers));
+  };
+  if (!std::all_of(checks.begin(), checks.end(), fit)) return std::nullopt;
   std::vector<int64_t> values;
   for (const Expr& dim : dims_of_call(call)) {
     const Expr bound = simplify(substitute(dim, numbers));

@@ -40,8 +40,7 @@ struct OpenPoints {
 OpenPoints open_points(const relay::Module& fused, const OpenDims& open);
 
 /// What the dimensions of the call's workload are for these of the model's; nothing where that depends on
-/// more than main's inputs, or where types leave open whether the function's sizes agree: no values are then
-/// known to be right.
+/// more than main's inputs, or where the function's sizes do not agree for these.
 std::optional<std::vector<int64_t>> values_at(const OpenPoints& points, std::span<const int64_t> values,
                                               const KernelCall& call);
 

@@ -1,6 +1,7 @@
 #include "tuner/optimize.h"
 
 #include "core/codegen/host_target.h"
+#include "core/program/extents.h"
 #include "core/program/ports.h"
 #include "core/program/shorten.h"
 #include "core/program/stretches.h"
@@ -9,6 +10,7 @@
 #include "core/relay/interpret_closed.h"
 #include "core/relay/pass.h"
 #include "core/relay/passes/fuse_ops.h"
+#include "core/relay/passes/infer_type.h"
 #include "core/runtime/executor.h"
 #include "core/runtime/thread_pool.h"
 #include "tuner/final_build.h"
@@ -55,6 +57,27 @@ std::vector<Tensor> compiled_values(const std::vector<relay::Expr>& closed) {
   return values;
 }
 
+/// What is written of dataflow blocks goes when they are inlined: it is looked at before.
+void check_dataflow_blocks(const relay::Module& module) {
+  bool found = false;
+  for (const auto& [name, function] : module->functions)
+    post_order(function, [&](const NodeRef& node) { found |= node.as<relay::Dataflow>() != nullptr; });
+  if (found) relay::infer_type(module);
+}
+
+/// A graph with a size that types do not tell, as a sum of (n) and (m), of which either may be 1: a program
+/// tells such cases apart.
+bool has_untold_sizes(const relay::Module& module) {
+  const auto main = module->functions.find("main");
+  if (main == module->functions.end()) return false;
+  const bool open =
+      std::any_of(main->second->params.begin(), main->second->params.end(), [](const relay::Var& param) {
+        const auto* type = param->annotation.as<relay::TensorType>();
+        return !type || !relay::has_constant_shape(*type);
+      });
+  return open && program::has_unknown_dims(relay::infer_type(module));
+}
+
 }  // namespace
 
 relay::Evaluate constant_evaluator() {
@@ -71,6 +94,7 @@ relay::Module optimize_program(const relay::Module& module, const Target& target
   constexpr relay::PassId kProgramPasses[] = {kSimplifyExpr, kEliminateCommonSubexpr, kFoldConstant,
                                               kDeadCode, kInferType};
   const relay::PassContext context{.target = target, .evaluate = constant_evaluator()};
+  check_dataflow_blocks(module);
   relay::Module typed =
       relay::run_passes(module, std::vector{kInlineDataflow, kInferType, kSpecialize}, context);
   typed = relay::map_functions(typed, [](const auto& function) { return program::shorten(function); });
@@ -87,13 +111,14 @@ relay::Module optimize_program(const relay::Module& module, const Target& target
 }
 
 relay::Module optimize(const relay::Module& module, const Target& target) {
-  if (program::is_program(module)) {
+  if (program::is_program(module) || has_untold_sizes(module)) {
     relay::Module outlined = optimize_program(module, target);
     // Throw where main has another type than a module can have.
     program::input_ports(*outlined->functions.at("main"));
     program::output_ports(*outlined->functions.at("main"));
     return outlined;
   }
+  check_dataflow_blocks(module);
   return relay::run_passes(module, relay::inference_pipeline(),
                            {.target = target, .evaluate = constant_evaluator()});
 }

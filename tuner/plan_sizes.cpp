@@ -152,26 +152,6 @@ std::vector<Expr> dims_of_call(const KernelCall& call) {
   return values;
 }
 
-std::vector<std::pair<Expr, Expr>> undecided_sizes(const relay::Function& function) {
-  std::vector<std::pair<Expr, Expr>> undecided;
-  const auto elements = [](const relay::TensorType& type) {
-    Expr count = 1;
-    for (const Expr& dim : type.shape) count = count * dim;
-    return count;
-  };
-  post_order(function.body, [&](const NodeRef& node) {
-    const auto* call = node.as<relay::Call>();
-    const auto* op = call ? call->callee.as<relay::OpNode>() : nullptr;
-    if (!op || op->name != "reshape" || call->args.empty()) return;
-    const auto* from = call->args[0]->checked_type.as<relay::TensorType>();
-    const auto* to = call->checked_type.as<relay::TensorType>();
-    if (!from || !to) return;
-    const Expr before = elements(*from), after = elements(*to);
-    if (!prove_equal(before, after)) undecided.emplace_back(before, after);
-  });
-  return undecided;
-}
-
 void PlanSizes::require_equal(const Expr& a, const Expr& b) {
   builder_.require(builder_.size(SizeOp::kEqual, of(a), of(b)),
                    fmt::format("{} = {}", relay::print(simplify(a)), relay::print(simplify(b))));

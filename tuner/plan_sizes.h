@@ -13,9 +13,6 @@ namespace lathe::tuner {
 /// the graph's. Empty where none is open.
 std::vector<Expr> dims_of_call(const KernelCall& call);
 
-/// Numbers of elements in the call's function that must be equal in each run, where types could not tell.
-std::vector<std::pair<Expr, Expr>> undecided_sizes(const relay::Function& function);
-
 class PlanSizes {
  public:
   /// REQUIRES: `builder` lives as long.

@@ -386,10 +386,21 @@ class Importer {
     fail("{} uses `{}`, which nothing defines before it", user, name);
   }
 
+  /// By name, from this graph to the innermost.
+  using Scopes = std::vector<std::unordered_map<std::string, Value>>;
+  /// While it lives, names are those of one graph more.
+  struct InnerNames {
+    explicit InnerNames(Scopes& all) : scopes(all) { scopes.emplace_back(); }
+    ~InnerNames() { scopes.pop_back(); }
+    InnerNames(const InnerNames&) = delete;
+    InnerNames& operator=(const InnerNames&) = delete;
+    Scopes& scopes;
+  };
+
   /// The outputs of a graph inside this one, whose names hide those around it.
   std::vector<Value> run_graph(const ::onnx::GraphProto& graph, const std::vector<Value>& inputs) {
     // Called for each step of a loop: names inside are converted anew, with other values each time.
-    scopes_.emplace_back();
+    const InnerNames inner(scopes_);
     add_initializers(graph);
     if (static_cast<size_t>(graph.input_size()) != inputs.size())
       fail("graph `{}` has {} inputs, {} are given", graph.name(), graph.input_size(), inputs.size());
@@ -399,7 +410,6 @@ class Importer {
     std::vector<Value> outputs;
     for (const auto& output : graph.output())
       outputs.push_back(value(output.name(), "the list of outputs of a graph"));
-    scopes_.pop_back();
     return outputs;
   }
 
@@ -432,9 +442,9 @@ class Importer {
   const ImportOptions& options_;
   Choices& choices_;
   int64_t opset_ = 1;
-  std::map<std::string, int64_t> symbols_;                             // dimensions by name
-  std::map<std::string, Var> open_;                                    // those that stay open
-  std::vector<std::unordered_map<std::string, Value>> scopes_ = {{}};  // of this graph, and of those in it
+  std::map<std::string, int64_t> symbols_;  // dimensions by name
+  std::map<std::string, Var> open_;         // those that stay open
+  Scopes scopes_ = {{}};
 };
 
 }  // namespace

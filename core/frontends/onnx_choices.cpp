@@ -1,7 +1,6 @@
 #include "core/frontends/onnx_choices.h"
 
 #include <algorithm>
-#include <exception>
 
 #include "core/support/error.h"
 
@@ -40,18 +39,27 @@ bool Choices::advance(size_t fixed) {
   return true;
 }
 
-void Choices::lead_through(FunctionRef<void()> attempt) {
+/// The first choices that lead through; else what was wrong with the first of all.
+std::exception_ptr Choices::find_way(FunctionRef<void()> attempt) {
   std::exception_ptr first;
+  made_.clear();
   for (;;) {
     asked_ = 0;
     try {
       attempt();
-      break;
+      return nullptr;
     } catch (const Error&) {
       if (!first) first = std::current_exception();
       made_.resize(asked_);
-      if (!advance(0)) std::rethrow_exception(first);
+      if (!advance(0)) return first;
     }
+  }
+}
+
+void Choices::lead_through(FunctionRef<void()> attempt) {
+  if (std::exception_ptr wrong = find_way(attempt)) {
+    leaves_out_ = true;
+    if (find_way(attempt)) std::rethrow_exception(wrong);
   }
   const std::vector<bool> found = made_;
   for (size_t i = 0; i < found.size(); ++i) {

@@ -2,8 +2,11 @@
 //
 // PyTorch writes squeeze(x) as If(x.shape[-1] == 1, Squeeze, Identity), whose sides differ in rank: what
 // follows is written for one of them. Of a dimension that is open nothing tells which, so the import tries.
+// And a model that switches by a value, 16 kHz or 8 kHz, may have a side that the sizes it is compiled for
+// do not fit: where nothing else leads on, such a side is left out, and a run that takes it is refused.
 #pragma once
 
+#include <exception>
 #include <vector>
 
 #include "core/support/node.h"
@@ -14,6 +17,10 @@ class Choices {
  public:
   /// The side of the next such branch: whether its condition is taken to hold.
   bool next();
+  /// So many have been made.
+  size_t made() const { return asked_; }
+  /// Whether a side that cannot be imported may be left out.
+  bool leaves_out() const { return leaves_out_; }
 
   /// Runs `attempt` until the choices lead through it, each choice false at first; then whether one of them
   /// could as well be another. Throws the first attempt's Error where none leads through, and one that says
@@ -21,11 +28,13 @@ class Choices {
   void lead_through(FunctionRef<void()> attempt);
 
  private:
+  std::exception_ptr find_way(FunctionRef<void()> attempt);
   bool leads_through(FunctionRef<void()> attempt);
   bool advance(size_t fixed);
 
   std::vector<bool> made_;
   size_t asked_ = 0;
+  bool leaves_out_ = false;
 };
 
 }  // namespace lathe::onnx

@@ -4,22 +4,57 @@
 #include "core/frontends/onnx_arithmetic.h"
 #include "core/frontends/onnx_program.h"
 #include "core/relay/analysis/graph_scopes.h"
+#include "core/relay/ops/attrs_require.h"
 #include "core/relay/ops/attrs_tensor.h"
 
 namespace lathe::onnx {
 namespace {
 using relay::Ints;
 
+/// One side of a branch, or why the model's sizes do not fit it (Choices::leaves_out).
+struct Side {
+  Values values;
+  std::string unfit;
+};
+
+Side side(const Node& node, const char* name) {
+  OpenDimensions::Scope scope;
+  const Choices& choices = OpenDimensions::current()->choices();
+  const size_t before = choices.made();
+  try {
+    return {node.run(name, {}), ""};
+  } catch (const Error& error) {
+    // Another choice within it may lead through.
+    if (!choices.leaves_out() || choices.made() != before) throw;
+    return {{},
+            fmt::format("{} of a branch does not fit the sizes that the model was compiled for: {}", name,
+                        error.what())};
+  }
+}
+
+/// The side that is left; a run that would take the other is refused.
+Values only_side(const Node& node, const Values& values, bool holds, const std::string& unfit) {
+  const Value condition = reshape(node.in(0), {});
+  const Value allowed = holds ? condition : emit("logical_not", {condition});
+  Values results;
+  for (const Value& value : values) {
+    if (!value->checked_type.as<relay::TensorType>()) node.reject("{}", unfit);
+    results.push_back(emit("require", {as_data(value), allowed}, make<relay::RequireAttrs>(unfit)));
+    OpenDimensions::current()->learn_from(results.back());
+  }
+  return results;
+}
+
 /// When the condition is not known, a branch of the program: what only one side needs is computed there.
 /// Where there is nothing to compute, elements are chosen, and the model stays a graph.
 Values if_op(const Node& node) {
   if (known(node.in(0)) && !holds_handles(node.in(0)))
     return node.run(node.int_in(0) ? "then_branch" : "else_branch", {});
-  auto side = [&](const char* name) {
-    OpenDimensions::Scope scope;
-    return node.run(name, {});
-  };
-  Values yes = side("then_branch"), no = side("else_branch");
+  Side then_side = side(node, "then_branch"), else_side = side(node, "else_branch");
+  if (!then_side.unfit.empty() && !else_side.unfit.empty()) node.reject("{}", then_side.unfit);
+  if (!then_side.unfit.empty()) return only_side(node, else_side.values, false, then_side.unfit);
+  if (!else_side.unfit.empty()) return only_side(node, then_side.values, true, else_side.unfit);
+  Values yes = std::move(then_side.values), no = std::move(else_side.values);
   yes.resize(std::min(yes.size(), no.size()));
   no.resize(yes.size());
   bool computes = false, same = true, ranks = true;

@@ -21,8 +21,6 @@ using namespace relay;
 using relay::Expr, relay::Var;  // of two languages
 using Dim = lathe::Expr;
 
-Type number_type() { return tensor_type(std::vector<int64_t>{}, kInt64); }
-
 Expr number(int64_t value) { return typed_constant(full({}, kInt64, static_cast<double>(value))); }
 
 const OpNode* op_of(const Expr& e) {
@@ -253,8 +251,14 @@ bool has_unknown_dims(const Module& module) {
   return found;
 }
 
+bool is_requirement(const Expr& e) {
+  const OpNode* op = op_of(e);
+  return op && op->name == "require";
+}
+
 bool is_sized_call(const Expr& e) {
   const OpNode* op = op_of(e);
+  if (is_requirement(e)) return true;
   if (!op || !runtime::find_sized_op(op->name)) return false;
   const Call& call = *e.as<Call>();
   if (op->name == "extent") return true;

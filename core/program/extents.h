@@ -12,10 +12,14 @@ namespace lathe::program {
 /// REQUIRES: A-normal form, types.
 Ref<relay::Function> with_extents(const Ref<relay::Function>& function, bool check_params);
 
-/// Whether a type of the module has a dimension `?`.
+/// Whether the type of an expression of the module, which are inferred, has a dimension `?`.
 bool has_unknown_dims(const relay::Module& module);
 
-/// A call of an operator between tensors and numbers that runs without a kernel (runtime::SizedOp).
+/// A call of `require`.
+bool is_requirement(const relay::Expr& e);
+
+/// A call of an operator between tensors and numbers that runs without a kernel (runtime::SizedOp), or a
+/// requirement.
 bool is_sized_call(const relay::Expr& e);
 
 /// Whether some tensor of the module has a size that it computes.

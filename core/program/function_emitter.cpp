@@ -7,6 +7,7 @@
 #include "core/program/ports.h"
 #include "core/program/stretches.h"
 #include "core/relay/functor.h"
+#include "core/relay/ops/attrs_require.h"
 #include "core/relay/ops/attrs_tensor.h"
 #include "core/runtime/program/scalar.h"
 #include "core/runtime/program/sized.h"
@@ -119,6 +120,7 @@ class FunctionEmitter {
         return body(e, to);
       case ExprKind::kCall:
         if (is_plain_call(*e.as<Call>())) return call(*e.as<Call>(), to);
+        if (is_requirement(e)) return requirement(*e.as<Call>(), to);
         break;
       default:
         break;
@@ -251,6 +253,19 @@ class FunctionEmitter {
     if (!to.is_tail()) code_.add({.op = Opcode::kJump, .targets = {end}});
     code_.place(otherwise);
     body(e.else_case, to);
+    code_.place(end);
+  }
+
+  /// The first argument, where the second holds.
+  void requirement(const Call& e, Destination to) {
+    const int32_t otherwise = code_.fresh_label(), end = code_.fresh_label();
+    code_.add({.op = Opcode::kBranch, .args = {operand(e.args[1])}, .targets = {otherwise}});
+    body(e.args[0], to);
+    if (!to.is_tail()) code_.add({.op = Opcode::kJump, .targets = {end}});
+    code_.place(otherwise);
+    const RequireAttrs* attrs = e.attrs.as<RequireAttrs>();
+    const std::string message = PlacedError(e.span, attrs ? attrs->message : RequireAttrs().message).what();
+    code_.add({.op = Opcode::kFail, .number = all_.message(message)});
     code_.place(end);
   }
 

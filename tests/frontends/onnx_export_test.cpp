@@ -262,6 +262,7 @@ const std::vector<std::string> kNoForm = {
     "nn.contrib_dense_pack",
     "qnn.add",
     "qnn.mul",
+    "require",
     "reshape_to",
     "vision.keep_best",
     "zeros_by",

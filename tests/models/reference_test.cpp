@@ -16,6 +16,8 @@
 #include "core/runtime/executor.h"
 #include "core/runtime/thread_pool.h"
 #include "core/support/temporary_folder.h"
+#include "tests/thrown_by.h"
+#include "tuner/compile.h"
 #include "tuner/final_build.h"
 #include "tuner/load_model.h"
 #include "tuner/optimize.h"
@@ -154,6 +156,8 @@ void check_against_onnx_runtime(const relay::Module& network, const fs::path& on
 }
 
 constexpr const char* kNoModels = "none";
+/// Takes a state and chunks, and has a test of its own.
+constexpr const char* kSilero = "silero_vad_v5";
 
 /// Spotify's basic-pitch (github.com/spotify/basic-pitch, Apache-2.0) is small enough to lie beside this
 /// file.
@@ -164,7 +168,8 @@ std::vector<std::string> real_models() {
   std::vector<std::string> names;
   std::error_code missing;
   for (const auto& entry : fs::directory_iterator(cache_folder() / "models", missing))
-    if (entry.path().extension() == ".onnx") names.push_back(entry.path().stem().string());
+    if (entry.path().extension() == ".onnx" && entry.path().stem() != kSilero)
+      names.push_back(entry.path().stem().string());
   if (names.empty()) names.push_back(kNoModels);
   for (const auto& entry : fs::directory_iterator(kOwnModels))
     if (entry.path().extension() == ".onnx") names.push_back(entry.path().stem().string());
@@ -191,6 +196,65 @@ TEST_P(RealModel, AgreesWithOnnxRuntime) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Real, RealModel, testing::ValuesIn(real_models()), name_of);
+
+/// A recording in chunks, each with the state that the one before left.
+struct Recording {
+  int64_t batch, samples, rate;
+};
+constexpr int kChunks = 6;
+
+void compare_chunks(const std::shared_ptr<const runtime::Module>& module, const fs::path& file,
+                    const Recording& recording) {
+  SCOPED_TRACE(fmt::format("{} x {} samples of {} Hz", recording.batch, recording.samples, recording.rate));
+  TemporaryFolder data;
+  const std::string command =
+      fmt::format("node '{}' '{}' '{}' '{}' {} input={}x{} 'state<stateN=2x{}x128' sr:={}", ORT_SEQUENCE,
+                  (cache_folder() / "peers").string(), file.string(), data.path(), kChunks, recording.batch,
+                  recording.samples, recording.batch, recording.rate);
+  ASSERT_EQ(std::system(command.c_str()), 0) << command;
+  auto tensor = [&](int chunk, const char* what, int number) {
+    return load_npy(data / fmt::format("{}_{}_{}.npy", chunk, what, number));
+  };
+  runtime::Executor executor(module, runtime::serial_parallel());
+  Tensor state = tensor(0, "input", 1);
+  for (int chunk = 0; chunk < kChunks; ++chunk) {
+    executor.set_input(0, tensor(chunk, "input", 0));
+    executor.set_input(1, state);
+    executor.set_input(2, tensor(chunk, "input", 2));
+    executor.run();
+    for (int i = 0; i < 2; ++i)
+      EXPECT_LE(max_relative_error(executor.output(static_cast<size_t>(i)), tensor(chunk, "output", i)),
+                kTolerance)
+          << "chunk " << chunk << ", output " << i;
+    state = executor.output(1).clone();
+  }
+}
+
+/// One network for two rates, the branch by a value; batch and samples open, or the samples settled, which
+/// the other rate's branch does not take then.
+TEST(SequenceModel, SileroAgreesWithOnnxRuntime) {
+  const fs::path file = cache_folder() / "models" / (std::string(kSilero) + ".onnx");
+  if (!fs::exists(file)) GTEST_SKIP() << "no " << file << ": bench/fetch_models.sh could not fetch it";
+  if (!has_onnx_runtime())
+    GTEST_SKIP() << "no onnxruntime-node in " << cache_folder() << "/peers (./run test installs it)";
+  const Target target = codegen::resolve_target("cpu");
+  auto build = [&](const tuner::OpenDims& open, const tuner::InputShapes& shapes) {
+    return runtime::Module::from_image(
+        tuner::compile_model(tuner::load_model(file.string(), shapes, open), target));
+  };
+  const auto open = build({.all = true}, {});
+  for (const Recording& recording :
+       {Recording{1, 512, 16000}, Recording{3, 512, 16000}, Recording{2, 256, 8000}})
+    compare_chunks(open, file, recording);
+  const auto settled = build({}, {{"input", {2, 512}}, {"state", {2, 2, 128}}});
+  compare_chunks(settled, file, {2, 512, 16000});
+  runtime::Executor executor(settled, runtime::serial_parallel());
+  executor.set_input(0, Tensor({2, 512}, kFloat32));
+  executor.set_input(1, Tensor({2, 2, 128}, kFloat32));
+  executor.set_input(2, full({}, kInt64, 8000));
+  EXPECT_NE(thrown_by([&] { executor.run(); }).find("else_branch of a branch does not fit the sizes"),
+            std::string::npos);
+}
 
 class ZooModel : public testing::TestWithParam<std::string> {};
 

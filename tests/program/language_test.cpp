@@ -9,6 +9,7 @@
 #include "core/support/text.h"
 #include "tests/program/compiled.h"
 #include "tests/relay/random_programs.h"
+#include "tests/thrown_by.h"
 
 namespace lathe::program {
 namespace {
@@ -17,11 +18,12 @@ struct Case {
   std::string title, program, value;
 };
 
-std::vector<Case> right_programs() {
+std::vector<Case> programs_of(const std::string& file) {
   std::vector<Case> cases;
-  for (const std::string& line : split_text(read_file(LATHE_LANGUAGE "/right.txt"), '\n')) {
+  for (const std::string& line : split_text(read_file(LATHE_LANGUAGE "/" + file), '\n')) {
     if (line.starts_with("== ")) cases.push_back({.title = line.substr(3)});
-    if (line.starts_with("== ") || line.starts_with("# ") || line.starts_with("-> ") || cases.empty())
+    if (line.starts_with("== ") || line.starts_with("# ") || line.starts_with("-> ") ||
+        line.starts_with("!! ") || cases.empty())
       continue;
     if (line.starts_with("=> "))
       cases.back().value = line.substr(3);
@@ -33,7 +35,7 @@ std::vector<Case> right_programs() {
 
 TEST(Programs, RunTheRightPrograms) {
   size_t run = 0;
-  for (const Case& each : right_programs()) {
+  for (const Case& each : programs_of("right.txt")) {
     if (each.value.empty()) continue;
     SCOPED_TRACE(each.title);
     try {
@@ -46,6 +48,21 @@ TEST(Programs, RunTheRightPrograms) {
     }
   }
   EXPECT_GT(run, 46u);
+}
+
+/// What the interpreter refuses when it runs the two machines refuse; what types refuse is not compiled.
+TEST(Programs, RefuseTheWrongPrograms) {
+  for (const Case& each : programs_of("wrong.txt")) {
+    SCOPED_TRACE(each.title);
+    std::unique_ptr<Compiled> compiled;
+    const std::string refused =
+        thrown_by([&] { compiled = std::make_unique<Compiled>(relay::parse_module(each.program, "t")); });
+    EXPECT_EQ(compiled == nullptr, refused != "no error");
+    if (!compiled) continue;
+    for (runtime::Machine* machine : {&compiled->machine(), &compiled->virtual_machine()})
+      EXPECT_NE("no error", thrown_by([&] { compiled->value(*machine); }))
+          << runtime::program_text(compiled->program());
+  }
 }
 
 std::pair<uint64_t, uint64_t> seeds() {

@@ -4,6 +4,7 @@
 #include "core/runtime/executor.h"
 #include "core/runtime/thread_pool.h"
 #include "tests/frontends/onnx_models.h"
+#include "tests/thrown_by.h"
 #include "tuner/compile.h"
 
 namespace lathe::onnx {
@@ -99,6 +100,44 @@ TEST(OnnxOpenPrograms, SizesThatValuesTell) {
        x,
        {"y", "at"}},
       {{{"x", {2, 3}}}, {{"x", {4, 5}}}});
+}
+
+/// If(flag, x * v, x * w), whose weights are of 6 and of 5 rows.
+std::string branch_by_value() {
+  const std::string six = node("MatMul", {"x", "v"}, {"a"}), five = node("MatMul", {"x", "w"}, {"b"});
+  return node("If", {"flag"}, {"y"},
+              bytes::subgraph("then_branch", bytes::graph({six}, "", {"a"})) +
+                  bytes::subgraph("else_branch", bytes::graph({five}, "", {"b"})));
+}
+
+TEST(OnnxOpenPrograms, BranchesThatSizesDoNotFitAreLeftOut) {
+  const std::string weights = input_of("v", {"6", "2"}) + input_of("w", {"5", "2"});
+  for (const bool first : {true, false}) {
+    SCOPED_TRACE(first);
+    const std::string columns = first ? "6" : "5";
+    Build build(
+        {{branch_by_value()}, input_of("x", {"b", columns}) + weights + input_of("flag", {}, kBoolean)});
+    auto inputs = [&](int64_t batch, bool flag) {
+      const std::vector<Shape> shapes = {{batch, first ? 6 : 5}, {6, 2}, {5, 2}};
+      std::vector<Tensor> result;
+      for (const Shape& shape : shapes) result.push_back(numbers({"", shape, kFloat32}, shape));
+      result.push_back(full({}, kBool, flag));
+      return result;
+    };
+    build.at(inputs(1, first));
+    build.at(inputs(3, first));
+    const std::string refused = thrown_by([&] { build.at(inputs(3, !first)); });
+    EXPECT_TRUE(
+        refused.find("_branch of a branch does not fit the sizes that the model was compiled for: node "
+                     "`") != std::string::npos)
+        << refused;
+  }
+  // Which fits neither.
+  EXPECT_NE(
+      thrown_by([&] {
+        Build({{branch_by_value()}, input_of("x", {"b", "4"}) + weights + input_of("flag", {}, kBoolean)});
+      }).find("node `y` (If): node `a` (MatMul)"),
+      std::string::npos);
 }
 
 TEST(OnnxOpenPrograms, SlicesAndPadsOfOpenAxes) {

@@ -1,6 +1,8 @@
 // Programs whose dimensions are known when they run: their values, their errors, and what they keep.
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "core/relay/text.h"
 #include "core/runtime/executor.h"
 #include "core/runtime/plan_dims.h"
@@ -139,6 +141,29 @@ TEST(OpenPrograms, AModuleOfAnySize) {
   executor.set_output(1, Tensor());
   executor.set_input(2, full({}, kInt64, 6));
   EXPECT_EQ(thrown_by([&] { executor.run(); }), "<text>:6:34: error: first_rows: 6 rows of (5)");
+}
+
+/// No program but for the sum of two lengths, of which one may be 1.
+TEST(OpenPrograms, AGraphWhoseSizesOnlyARunTells) {
+  const relay::Module module = relay::parse_module(R"(
+    def @main(%x: Tensor[(n, 2), float32], %y: Tensor[(m, 2), float32]) {
+      concatenate((tanh(%x + %y), %x), axis=0)
+    })");
+  runtime::Executor executor(
+      runtime::Module::from_image(tuner::compile_model(module, codegen::host_target())),
+      runtime::serial_parallel());
+  auto rows = [&](int64_t n, int64_t m) {
+    executor.set_input(0, full({n, 2}, kFloat32, 0.5));
+    executor.set_input(1, full({m, 2}, kFloat32, 1));
+    executor.run();
+    EXPECT_NEAR(executor.output(0).value(0), std::tanh(1.5), 1e-6);
+    return executor.output(0).shape()[0];
+  };
+  EXPECT_EQ(rows(3, 3), 6);
+  EXPECT_EQ(rows(3, 1), 6);
+  EXPECT_EQ(rows(1, 4), 5);
+  EXPECT_EQ(rows(1, 1), 2);
+  EXPECT_NE(thrown_by([&] { rows(3, 2); }), "no error");
 }
 
 /// Sizes that never come again leave nothing.

@@ -4,6 +4,7 @@
 #include "core/relay/lower.h"
 #include "core/relay/ops/attrs_tensor.h"
 #include "core/relay/text.h"
+#include "tests/relay/random_open_functions.h"
 
 namespace lathe::relay {
 namespace {
@@ -27,12 +28,10 @@ def @plus[S: Shape, U: Shape, T: BaseType](%x: Tensor[S, T], %y: Tensor[U, T]) -
   where (add(Tensor[S, T], Tensor[U, T]) -> Tensor[S, T]) { %x + %y }
 )";
 
-Type scalar(DataType dtype) { return tensor_type(std::vector<int64_t>{}, dtype); }
-
 /// Expressions are made for a type that is wanted, with variables in scope that may serve.
-class Generator {
+class Generator : RandomParts {
  public:
-  explicit Generator(uint64_t seed) : random_(seed), prelude_(parse_module(kDefinitions)) {}
+  explicit Generator(uint64_t seed) : RandomParts(seed), prelude_(parse_module(kDefinitions)) {}
 
   Module run() {
     auto module = mutate(*prelude_);
@@ -47,11 +46,7 @@ class Generator {
     }
     for (int i = below(3); i > 0; --i) {
       std::string name = fmt::format("o{}", i);
-      DataType dtype = chance(70) ? kInt32 : kFloat32;
-      Ref<Function> function = open_function(dtype);
-      module->functions[name] = function;
-      const bool is_same = structural_equal(function->params[0]->annotation, function->params[1]->annotation);
-      open_[dtype == kInt32].push_back({name, is_same});
+      module->functions[name] = open_.add_function(name, chance(70) ? kInt32 : kFloat32);
     }
     module->functions["main"] = make_function({}, type(2), 6);
     return seal(std::move(module));
@@ -63,9 +58,6 @@ class Generator {
     Ref<Function> function;
     bool counts_down;  // its first argument is how often it calls
   };
-
-  int below(int n) { return static_cast<int>(random_() % static_cast<uint64_t>(n)); }
-  bool chance(int percent) { return below(100) < percent; }
 
   Type list_of(Type item) { return make<TypeCall>(make<GlobalTypeVarNode>("List"), std::vector{item}); }
   Type option_of(Type item) { return make<TypeCall>(make<GlobalTypeVarNode>("Option"), std::vector{item}); }
@@ -105,8 +97,6 @@ class Generator {
     if (chance(20)) shape.push_back(1 + below(3));
     return tensor_type(shape, chance(50) ? kInt32 : kFloat32);
   }
-
-  Var fresh(const Type& type) { return make_var(fmt::format("x{}", next_name_++), type); }
 
   Ref<Function> make_function(const std::vector<Type>& params, const Type& result, int fuel) {
     std::vector<Var> vars;
@@ -201,7 +191,7 @@ class Generator {
   Expr tensor_value(const TensorType& tensor, const Type& wanted, int fuel) {
     if (fuel <= 0 || chance(20)) return literal(tensor);
     if (chance(15))
-      if (Expr open = open_call(tensor, wanted, fuel - 1)) return open;
+      if (Expr open = open_.call_for(tensor, wanted, fuel - 1)) return open;
     if (tensor.dtype.is_bool()) {
       if (chance(40)) return call("logical_not", {expr(wanted, fuel)});
       constexpr const char* kComparisons[] = {"less", "equal", "greater_equal", "not_equal"};
@@ -227,136 +217,6 @@ class Generator {
     Expr a = expr(wanted, fuel), b = expr(other, fuel);
     if (chance(15)) return call(kOperators[below(4)], {a, a});  // shared
     return call(kOperators[below(4)], {a, b});
-  }
-
-  /// A function of vectors of any lengths, of which the first and the result are of one.
-  Ref<Function> open_function(DataType dtype) {
-    OpenScope scope{.dtype = dtype, .n = lathe::var("n")};
-    const Type vector = tensor_type({scope.n}, dtype);
-    scope.x = fresh(vector);
-    scope.y = fresh(chance(60) ? vector : tensor_type({lathe::var("m")}, dtype));
-    scope.is_same = scope.y->annotation == vector;
-    scope.count = fresh(scalar(kInt32));
-    Expr body = open_expr(scope, 4);
-    return make<Function>(std::vector<TypeVar>{}, std::vector{scope.x, scope.y, scope.count},
-                          chance(50) ? vector : Type(), body);
-  }
-
-  struct OpenScope {
-    DataType dtype;
-    lathe::Expr n;
-    Var x, y, count;
-    bool is_same = true;  // the length of y
-  };
-
-  /// Of the length n.
-  Expr open_expr(const OpenScope& s, int fuel) {
-    constexpr const char* kOperators[] = {"add", "subtract", "multiply", "maximum"};
-    if (fuel <= 0 || chance(10)) return s.is_same && chance(50) ? s.y : s.x;
-    switch (below(8)) {
-      case 0:
-        return call("negative", {open_expr(s, fuel - 1)});
-      case 1:
-        return call(kOperators[below(4)],
-                    {open_expr(s, fuel - 1), literal(*scalar(s.dtype).as<TensorType>())});
-      case 2:
-        return make<If>(call("less", {s.count, constant(full({}, kInt32, below(4)))}), open_expr(s, fuel - 1),
-                        open_expr(s, fuel - 1));
-      case 3: {
-        // Longer, and cut again.
-        Expr whole = chance(50) ? open_expr(s, fuel - 1) : any_length(s, fuel - 1);
-        Expr longer = call("concatenate", {relay::tuple({open_expr(s, fuel - 1), whole})});
-        Expr cut = call("first_rows", {longer, call("extent", {chance(50) ? s.x : open_expr(s, fuel - 1)})});
-        return make<MatchCast>(cut, tensor_type({s.n}, s.dtype));
-      }
-      case 4:
-        // A broadcast, of one element or of as many.
-        if (!s.is_same)
-          return make<MatchCast>(call("reshape_to", {s.x, call("extent", {s.x})}),
-                                 tensor_type({s.n}, s.dtype));
-        return make<MatchCast>(call(kOperators[below(4)], {open_expr(s, fuel - 1), one_or_all(s, fuel - 1)}),
-                               tensor_type({s.n}, s.dtype));
-      case 5:
-        if (!open_[s.dtype == kInt32].empty()) {
-          const OpenFunction& callee = some_open(s.dtype);
-          Expr other = callee.is_same ? open_expr(s, fuel - 1) : any_length(s, fuel - 1);
-          return make<Call>(make<GlobalVarNode>(callee.name),
-                            std::vector<Expr>{open_expr(s, fuel - 1), other, s.count});
-        }
-        [[fallthrough]];
-      default:
-        return call(kOperators[below(4)], {open_expr(s, fuel - 1), open_expr(s, fuel - 1)});
-    }
-  }
-
-  /// As many as a number says, from 0 to n.
-  Expr some_rows(const OpenScope& s, int fuel) {
-    Expr most = call("cast", {call("extent", {s.x})}, int32_cast());
-    Expr count = call("minimum", {call("maximum", {s.count, constant(full({}, kInt32, 0))}), most});
-    return call("first_rows", {open_expr(s, fuel), count});
-  }
-
-  /// A vector whose type does not say its length, or says it by a name of its own.
-  Expr any_length(const OpenScope& s, int fuel) {
-    if (fuel <= 0 || chance(20)) return s.y;
-    Expr rows = some_rows(s, fuel - 1);
-    return chance(50) ? rows : Expr(make<MatchCast>(rows, tensor_type({lathe::var("k")}, s.dtype)));
-  }
-
-  Expr one_or_all(const OpenScope& s, int fuel) {
-    Expr count = call("where", {call("less", {s.count, constant(full({}, kInt32, 1))}), call("extent", {s.x}),
-                                call("minimum", {call("extent", {s.x}), constant(full({}, kInt64, 1))})});
-    return call("first_rows", {open_expr(s, fuel), count});
-  }
-
-  static Attrs int32_cast() {
-    auto attrs = std::make_unique<CastAttrs>();
-    attrs->dtype = kInt32;
-    return seal(std::move(attrs));
-  }
-
-  /// A vector that gets longer while a loop runs.
-  Expr grown(DataType dtype, int64_t first, int64_t times, int fuel) {
-    auto vector = [&](lathe::Expr n) { return tensor_type({std::move(n)}, dtype); };
-    Var self = make_var(fmt::format("grow{}", next_name_++));
-    Var count = fresh(scalar(kInt32)), state = fresh(vector(any_dim()));
-    Expr row = expr(tensor_type(std::vector<int64_t>{1}, dtype), fuel);
-    Expr longer = call("concatenate", {relay::tuple({state, row})});
-    if (chance(30)) longer = call("negative", {longer});
-    Expr again = apply(self, call("subtract", {count, constant(full({}, kInt32, 1))}), longer);
-    Expr body = make<If>(call("less_equal", {count, constant(full({}, kInt32, 0))}), Expr(state), again);
-    Ref<Function> function =
-        make<Function>(std::vector<TypeVar>{}, std::vector{count, state}, vector(any_dim()), body);
-    Expr start = expr(tensor_type(std::vector<int64_t>{first}, dtype), fuel);
-    return make<Let>(self, function,
-                     apply(self, constant(full({}, kInt32, static_cast<double>(times))), start));
-  }
-
-  /// By way of shapes that a run tells; null where there is no way.
-  Expr open_call(const TensorType& tensor, const Type& wanted, int fuel) {
-    if (tensor.shape.size() > 1 || (tensor.dtype != kInt32 && tensor.dtype != kFloat32)) return Expr();
-    if (tensor.shape.empty()) {
-      if (tensor.dtype != kInt32) return Expr();
-      // Sums of integers are equal in any order.
-      return call("sum", {grown(kInt32, 1 + below(2), below(4), fuel)});
-    }
-    const int64_t length = int_value(tensor.shape[0]);
-    if (!open_[tensor.dtype == kInt32].empty() && chance(70))
-      return make<Call>(
-          make<GlobalVarNode>(some_open(tensor.dtype).name),
-          std::vector<Expr>{expr(wanted, fuel), expr(wanted, fuel), expr(scalar(kInt32), fuel)});
-    const int64_t first = 1 + below(static_cast<int>(length));
-    return make<MatchCast>(grown(tensor.dtype, first, length - first, fuel), wanted);
-  }
-
-  Expr literal(const TensorType& type) {
-    Tensor tensor(constant_shape(type), type.dtype);
-    for (int64_t i = 0; i < tensor.size(); ++i)
-      type.dtype.is_float() ? tensor.set(i, below(9) - 4)
-                            : tensor.set_integer(i, type.dtype.is_bool()                 ? below(2)
-                                                    : type.dtype.code == TypeCode::kUInt ? below(9)
-                                                                                         : below(9) - 4);
-    return constant(tensor);
   }
 
   /// A kernel written as a tensor program: the sum of two.
@@ -487,13 +347,13 @@ class Generator {
           {of(all[0], {pair, make<VarPattern>(flag)}), with_variables({number, flag}, wanted, fuel)});
     }
     if (chance(80)) {
-      Var function = make_var(fmt::format("f{}", next_name_++)), result = fresh(scalar(kInt32));
+      Var function = make_var(new_name("f")), result = fresh(scalar(kInt32));
       Expr called = apply(function, expr(scalar(kInt32), fuel));
       clauses.push_back({of(all[1], {make<VarPattern>(function)}),
                          make<Let>(result, called, with_variables({result}, wanted, fuel))});
     }
     if (chance(80)) {
-      Var cell = make_var(fmt::format("r{}", next_name_++)), old = fresh(scalar(kInt32));
+      Var cell = make_var(new_name("r")), old = fresh(scalar(kInt32));
       Expr rest = with_variables({old}, wanted, fuel);
       Expr write = make<RefWrite>(cell, expr(scalar(kInt32), fuel));
       clauses.push_back({of(all[2], {make<VarPattern>(cell)}),
@@ -546,8 +406,7 @@ class Generator {
 
   /// A counter in a closure: called for its effect and its value, in turn with reads from outside.
   Expr captured_reference(const Type& wanted, int fuel) {
-    Var cell = make_var(fmt::format("r{}", next_name_++)),
-        next = make_var(fmt::format("next{}", next_name_++));
+    Var cell = make_var(new_name("r")), next = make_var(new_name("next"));
     Var step = fresh(scalar(kInt32));
     Expr sum = call("add", {make<RefRead>(cell), with_variables({step}, scalar(kInt32), fuel)});
     Expr body = make<Let>(make_var("_"), make<RefWrite>(cell, sum), make<RefRead>(cell));
@@ -565,8 +424,8 @@ class Generator {
     const DataType dtype = wanted.as<TensorType>()->dtype;
     TypeVar shape = make<TypeVarNode>("S", Kind::kShape);
     const Type any = make<GenericTensorType>(shape, base_type(dtype));
-    Var x = make_var("x", any), name = make_var(fmt::format("g{}", next_name_++));
-    Var cell = make_var(fmt::format("r{}", next_name_++)), old = fresh(scalar(kInt32));
+    Var x = make_var("x", any), name = make_var(new_name("g"));
+    Var cell = make_var(new_name("r")), old = fresh(scalar(kInt32));
     Expr count = call("add", {make<RefRead>(cell), constant(full({}, kInt32, 1))});
     Expr body = make<Let>(make_var("_"), make<RefWrite>(cell, count), call("add", {x, x}));
     Ref<Function> function = make<Function>(std::vector{shape}, std::vector{x}, any, body);
@@ -581,7 +440,7 @@ class Generator {
   /// A local function that is polymorphic in a type, used at two.
   Expr polymorphic(const Type& wanted, int fuel) {
     TypeVar param = make<TypeVarNode>("A");
-    Var x = make_var("x", param), name = make_var(fmt::format("pair{}", next_name_++));
+    Var x = make_var("x", param), name = make_var(new_name("pair"));
     Expr body = chance(50) ? relay::tuple({x, x}) : relay::tuple({project(relay::tuple({x, x}), 1), x});
     Ref<Function> function =
         make<Function>(std::vector{param}, std::vector{x}, tuple_type({param, param}), body);
@@ -615,14 +474,14 @@ class Generator {
     Type param = type(1);
     Ref<Function> function = make_function({param}, wanted, fuel);
     if (chance(30)) return apply(function, expr(param, fuel));
-    Var name = make_var(fmt::format("f{}", next_name_++));
+    Var name = make_var(new_name("f"));
     Expr first = apply(name, expr(param, fuel)), second = apply(name, expr(param, fuel));
     return make<Let>(name, function, make<If>(expr(scalar(kBool), fuel), first, second));
   }
 
   /// A function that calls itself a few times, in tail position or not.
   Expr loop(const Type& wanted, int fuel) {
-    Var self = make_var(fmt::format("loop{}", next_name_++));
+    Var self = make_var(new_name("loop"));
     Var count = fresh(scalar(kInt32)), state = fresh(wanted);
     scope_.insert(scope_.end(), {count, state});
     Expr step = expr(wanted, fuel);
@@ -639,7 +498,7 @@ class Generator {
 
   /// Written before it is read.
   Expr reference(const Type& wanted, int fuel) {
-    Var ref = make_var(fmt::format("r{}", next_name_++));
+    Var ref = make_var(new_name("r"));
     Expr first = expr(wanted, fuel), second = expr(wanted, fuel);
     Expr write = make<RefWrite>(ref, second);
     Expr read = make<RefRead>(ref);
@@ -683,22 +542,11 @@ class Generator {
     return expr(wanted, fuel);
   }
 
-  std::mt19937_64 random_;
   Module prelude_;
   std::vector<Var> scope_;
   std::unordered_map<const Node*, Type> types_;  // of variables without annotation
   std::vector<Global> globals_;
-  /// Of two vectors of any length, perhaps of the same, and a number.
-  struct OpenFunction {
-    std::string name;  // each use is a node of its own, with dimensions of its own
-    bool is_same;
-  };
-  const OpenFunction& some_open(DataType dtype) {
-    const std::vector<OpenFunction>& all = open_[dtype == kInt32];
-    return all[static_cast<size_t>(below(static_cast<int>(all.size())))];
-  }
-  std::vector<OpenFunction> open_[2];  // of floats, of int32
-  int next_name_ = 0;
+  OpenGenerator open_{*this, [this](const Type& type, int fuel) { return expr(type, fuel); }};
 };
 
 }  // namespace

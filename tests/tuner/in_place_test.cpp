@@ -109,6 +109,31 @@ TEST(InPlace, BranchesThatStoreDifferentElements) {
   EXPECT_FALSE(shares("2, 8", fmt::format(fmt::runtime(kTail), 2)));
 }
 
+TEST(InPlace, TilesOfAnOpenDimension) {
+  FuncBuilder f;
+  const Var n = var("n"), m = var("m");
+  Buffer a = f.input("a", {n, m, 64}, kFloat32), b = f.input("b", {64, 64}, kFloat32);
+  Buffer residual = f.input("residual", {n, m, 64}, kFloat32);
+  Buffer product = f.reduce("product", {n, m, 64}, {64}, Combiner::kSum, [&](auto i, auto r) {
+    return load(a, {i[0], i[1], r[0]}) * load(b, {r[0], i[2]});
+  });
+  Buffer out = f.compute("out", {n, m, 64}, [&](Vars i) {
+    return load(product, {i[0], i[1], i[2]}) + load(residual, {i[0], i[1], i[2]});
+  });
+  EXPECT_THAT(in_place(f.finish("f", {out})), ElementsAre(2));
+  // By the lowered program: tiles inside, and the last one.
+  const char* kTiles =
+      "func f[n](a: float32[n]) -> (out: float32[n]) {{ for i in 0..(n + 3) // 4 {{ if i * 4 + 3 < n {{ "
+      "for j in 0..4 {{ out[i * 4 + j] = a[i * 4 + j] }} }} else {{ for j in 0..{0} {{ "
+      "out[i * {1} + j] = a[i * {1} + j] }} }} }} }}";
+  auto shares_at = [&](int rows, int step) {
+    return !in_place_arguments(*parse_func(fmt::format(fmt::runtime(kTiles), rows, step))).empty();
+  };
+  EXPECT_TRUE(shares_at(3, 4));
+  EXPECT_FALSE(shares_at(5, 4));
+  EXPECT_FALSE(shares_at(3, 3));
+}
+
 TEST(InPlace, AResidualNetworkAddsInPlace) {
   runtime::ModuleImage image = compile_model(load_model("resnet50", {}), codegen::host_target());
   const runtime::Plan& plan = image.plan;

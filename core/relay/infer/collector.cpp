@@ -66,6 +66,29 @@ void unify_but_tensors(const Type& from, const Type& to, Unifier& unifier) {
     unifier.unify(known, to);  // what does not fit is reported by cast_fault
 }
 
+/// `type` with `?` where `other`, which fits it, has one: what is of either type is of this one.
+Type saying_no_more(const Type& type, const Type& other) {
+  const TensorType *a = type.as<TensorType>(), *b = other.as<TensorType>();
+  auto is_any = [](const lathe::Expr& dim) { return dim.as<Any>() != nullptr; };
+  if (a && b && std::any_of(b->shape.begin(), b->shape.end(), is_any)) {
+    std::vector<lathe::Expr> shape = a->shape;
+    for (size_t i = 0; i < shape.size(); ++i)
+      if (is_any(b->shape.at(i))) shape[i] = b->shape[i];
+    return tensor_type(std::move(shape), a->dtype);
+  }
+  const TupleType *x = type.as<TupleType>(), *y = other.as<TupleType>();
+  if (!x || !y || x == y) return type;
+  std::vector<Type> items = x->items;
+  bool same = true;
+  with_enough_stack([&] {
+    for (size_t i = 0; i < items.size(); ++i) {
+      items[i] = saying_no_more(items[i], y->items.at(i));
+      same = same && items[i] == x->items[i];
+    }
+  });
+  return same ? type : tuple_type(std::move(items));
+}
+
 /// Gradients are of tensors.
 bool holds_tensors_alone(const Type& type) {
   const TupleType* tuple = type.as<TupleType>();
@@ -214,13 +237,18 @@ Type TypeCollector::known(const Expr& e) {
   return general == general_dims_.end() ? type : unifier_.with_flexible_dims(type, &general->second);
 }
 
-/// The one type of all `bodies` of e. Polymorphic ones come last, to be instantiated as the others are.
+/// The one type of all `bodies` of e, with `?` where one of them has it. Polymorphic ones come last, to be
+/// instantiated as the others are.
 Type TypeCollector::united(const Expr& e, const std::vector<Expr>& bodies, std::string_view what) {
   Type result = unifier_.fresh_hole();
+  std::vector<Type> types;
   for (bool polymorphic : {false, true})
     for (const Expr& body : bodies)
-      if (Type type = known(body); unifier_.is_polymorphic(type) == polymorphic)
+      if (Type type = known(body); unifier_.is_polymorphic(type) == polymorphic) {
         demand(place(body, e), type, result, what);
+        if (!polymorphic) types.push_back(type);
+      }
+  for (const Type& type : types) result = saying_no_more(unifier_.resolve(result), unifier_.resolve(type));
   return result;
 }
 

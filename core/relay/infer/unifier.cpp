@@ -298,10 +298,12 @@ Ref<FuncType> Unifier::instantiate(const FuncType& type, const std::vector<Type>
     } else {
       values[type.type_params[i].get()] = fresh_instance(type.type_params[i]->of);
     }
-  for (const Type& each : type.constraints) demands_.push_back(substitute_types(each, values));
+  // A hole that was solved may hold the variables: the result of a function that does not state it.
+  auto instance = [&](const Type& each) { return substitute_types(resolve(each), values); };
+  for (const Type& each : type.constraints) demands_.push_back(instance(each));
   std::vector<Type> params;
-  for (const Type& each : type.params) params.push_back(substitute_types(each, values));
-  return make<FuncType>(std::vector<TypeVar>{}, std::move(params), substitute_types(type.result, values));
+  for (const Type& each : type.params) params.push_back(instance(each));
+  return make<FuncType>(std::vector<TypeVar>{}, std::move(params), instance(type.result));
 }
 
 /// One fresh variable for each old one: what was equal in the type stays equal. Holes are shared with the

@@ -5,6 +5,7 @@
 #include "core/relay/analysis/call_type.h"
 #include "core/relay/interpret_closed.h"
 #include "core/relay/lower.h"
+#include "core/relay/ops/attrs_require.h"
 #include "core/relay/text.h"
 #include "core/tir/interpret.h"
 
@@ -23,6 +24,13 @@ Expr typed_literal(const Value& value) {
   std::vector<Expr> items;
   for (const Value& item : value.as<TupleValue>()->items) items.push_back(typed_literal(item));
   return typed_tuple(std::move(items));
+}
+
+/// The relation decides a condition that is a constant.
+void check_requirement(const Call& call, const std::vector<Value>& args) {
+  const RequireAttrs* attrs = call.attrs.as<RequireAttrs>();
+  if (call.callee.as<OpNode>()->name != "require" || args.at(1).as<TensorValue>()->tensor.integer(0)) return;
+  fail("{}", attrs ? attrs->message : RequireAttrs().message);
 }
 
 void append_memory(const Type& type, std::vector<Tensor>& tensors) {
@@ -73,6 +81,7 @@ Operators::Program Operators::program(const Call& call, const std::vector<Type>&
 }
 
 Value Operators::run(const Call& call, const std::vector<Value>& args) {
+  check_requirement(call, args);
   std::vector<Type> types;
   for (const Value& arg : args) types.push_back(type_of(arg));
   std::string key =

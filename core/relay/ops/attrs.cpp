@@ -1,3 +1,4 @@
+#include "core/relay/ops/attrs_require.h"
 #include "core/relay/ops/attrs_vision.h"
 #include "core/relay/ops/attrs_zeros_by.h"
 #include "core/relay/type_fields.h"
@@ -48,6 +49,7 @@ LATHE_DEFINE_NODE(ZerosByAttrs, AttrsNode)
 LATHE_DEFINE_NODE(DtypeAttrs, AttrsNode)
 LATHE_DEFINE_NODE(ExtentAttrs, AttrsNode)
 LATHE_DEFINE_NODE(ZerosOfAttrs, AttrsNode)
+LATHE_DEFINE_NODE(RequireAttrs, AttrsNode)
 LATHE_DEFINE_NODE(OneHotAttrs, AttrsNode)
 LATHE_DEFINE_NODE(LayoutTransformAttrs, AttrsNode)
 LATHE_DEFINE_NODE(ReduceAttrs, AttrsNode)

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "core/arith/simplify.h"
+#include "core/relay/ops/attrs_require.h"
 #include "core/relay/ops/families.h"
 #include "core/relay/ops/rule.h"
 
@@ -119,6 +120,17 @@ Relation match_shape_type(RelationContext& c, const Attrs&) {
   return Relation::kSolved;
 }
 
+Relation require_type(RelationContext& c, const Attrs& attrs) {
+  const TensorType *x = c.tensor(0), *holds = c.tensor(1);
+  if (!x || !holds) return Relation::kWaits;
+  require_rank(c, 1, *holds, 0);
+  require_dtype(c, 1, *holds, kBool);
+  const Constant* constant = c.constant(1);
+  if (constant && constant->value.integer(0) == 0) mismatch(c, "{}", attrs_as<RequireAttrs>(attrs).message);
+  c.result(tensor_type(x->shape, x->dtype));
+  return Relation::kSolved;
+}
+
 constexpr Op kSizedOps[] = {
     {.name = "extent",
      .doc = "The dimension `axis` of x, as a number.",
@@ -157,7 +169,16 @@ constexpr Op kSizedOps[] = {
               .infer = match_shape_type,
               .compute = reshaped,
               .fusion = Fusion::kInjective,
-              .narrow = NarrowRule::kChoice}),
+              .narrow = NarrowRule::kChoice,
+              .stateful = true}),
+    in_order({.name = "require",
+              .doc = "x, where the boolean `holds` is true; else the program ends with the message.",
+              .args = 2,
+              .attrs = &RequireAttrs::kType,
+              .infer = require_type,
+              .compute = reshaped,
+              .fusion = Fusion::kInjective,
+              .stateful = true}),
 };
 
 }  // namespace
