@@ -56,6 +56,7 @@ std::vector<Expr> Node::sizes_in(size_t i) const {
 }
 
 int64_t Node::dim(size_t i, int64_t axis) const {
+  if (axis < 0 || axis >= rank(i)) reject("input {} has rank {}, which is too few dimensions", i, rank(i));
   const Expr& extent = type_of(in(i)).shape[static_cast<size_t>(axis)];
   if (!as_int(extent))
     reject("dimension {} of input {} is open, which this operator does not take yet", axis, i);
