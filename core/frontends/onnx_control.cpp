@@ -92,7 +92,11 @@ Value room_for(const Expr& most, const Value& row) {
 
 /// The number of steps, at most, as a size.
 Expr most_steps(const Node& node) {
-  if (known(node.in(0))) return node.sizes_in(0).at(0);
+  if (known(node.in(0))) {
+    const std::vector<Expr> count = node.sizes_in(0);
+    if (count.size() != 1) node.reject("input 0 has {} numbers, must have one", count.size());
+    return count[0];
+  }
   return dims_of(zeros_of(emit("maximum", {cast_to(reshape(node.in(0), {}), kInt64), scalar(kInt64, 0)})))[0];
 }
 

@@ -85,8 +85,8 @@ class Node {
   std::vector<int64_t> positions(const char* name) const;
   int64_t position(const char* name, int64_t otherwise) const;
 
-  bool has_attr(const char* name) const { return find(name) != nullptr; }
-  /// Attributes. Integers beyond kLargest are rejected.
+  bool has_attr(const char* name) const;
+  /// Attributes; the node is rejected where one is of another type. Integers beyond kLargest are rejected.
   int64_t integer(const char* name, int64_t otherwise) const;
   double real(const char* name, double otherwise) const;
   std::string text(const char* name, const std::string& otherwise) const;
@@ -96,10 +96,13 @@ class Node {
   std::optional<Tensor> tensor(const char* name) const;
   /// The outputs of the graph that attribute `name` holds.
   std::vector<Value> run(const char* name, const std::vector<Value>& inputs) const;
-  const ::onnx::AttributeProto* find(const char* name) const;
+  using Type = ::onnx::AttributeProto::AttributeType;
+  const ::onnx::AttributeProto* find(const char* name, Type type) const;
 
   /// Larger sizes and offsets than these are in no model, and their products would overflow.
   static constexpr int64_t kLargest = int64_t{1} << 30;
+  /// No tensor has more dimensions.
+  static constexpr int64_t kMostDims = 64;
   /// Loops and recurrences are unrolled up to so many steps.
   static constexpr int64_t kMostSteps = int64_t{1} << 12;
 
@@ -151,6 +154,7 @@ std::span<const Converter> nn_converters();
 std::span<const Converter> quantize_converters();
 std::span<const Converter> recurrent_converters();
 std::span<const Converter> reduce_converters();
+std::span<const Converter> resize_converters();
 std::span<const Converter> sequence_converters();
 std::span<const Converter> shape_converters();
 std::span<const Converter> signal_converters();

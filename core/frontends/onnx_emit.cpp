@@ -91,6 +91,9 @@ Value emit(const char* name, std::vector<Value> args, relay::Attrs attrs) {
     }
   }
   Value call = relay::typed_call(name, std::move(args), std::move(attrs));
+  const auto* result = call->checked_type.as<relay::TensorType>();
+  if (result && result->shape.size() > Node::kMostDims)
+    fail("a tensor of {} dimensions, must have {} at most", result->shape.size(), Node::kMostDims);
   const relay::Op& op = *relay::find_op(name);
   // Small arguments may still give a large result (a broadcast): that is left as a call.
   bool fold = known_args && op.compute && !op.stateful && elements_of(call->checked_type) <= kFoldLimit;

@@ -3,6 +3,7 @@
 #include <numeric>
 
 #include "core/frontends/onnx_exporter.h"
+#include "core/relay/ops/window.h"
 
 namespace lathe::onnx {
 namespace {
@@ -255,22 +256,33 @@ std::string nearest_mode(const std::string& rounding, const std::string& coordin
   return rounding == "round" ? "round_prefer_ceil" : rounding;
 }
 
-void write_resize(Exporter& e, const Written& w, const relay::Resize2dAttrs& a) {
+/// Numbers for the spatial axes of an image as numbers for all axes, of which the others get `otherwise`.
+std::vector<float> on_all_axes(const relay::Layout& layout, std::span<const double> values, float otherwise) {
+  const std::string letters = relay::ops::spatial_letters(static_cast<int>(values.size()));
+  std::vector<float> result(layout.rank(), otherwise);
+  for (size_t k = 0; k < values.size(); ++k)
+    result[static_cast<size_t>(layout.position(letters[k]))] = static_cast<float>(values[k]);
+  return result;
+}
+
+void write_resize(Exporter& e, const Written& w, const relay::ResizeAttrs& a, int axes = 2) {
   const std::string& coordinates = a.coordinate_transformation_mode;
-  require_layout(w, a.layout);
-  if (coordinates == "tf_half_pixel_for_nn" || coordinates == "half_pixel_symmetric")
-    w.reject("with coordinates {} (in opset 17)", coordinates);
+  if (coordinates == "tf_half_pixel_for_nn" || coordinates == "half_pixel_symmetric" || a.antialias)
+    w.reject("with {} (in opset 17)", a.antialias ? "antialias" : "coordinates " + coordinates);
+  const relay::Layout layout = relay::ops::layout_or(a.layout, "NC", axes);
   Names inputs{w.args[0], "", ""};
   auto floats = [&](const std::vector<float>& values) {
     return e.initializer(tensor_of(values, {static_cast<int64_t>(values.size())}, kFloat32));
   };
-  if (coordinates == "tf_crop_and_resize" && a.roi.size() == 4) {
-    std::vector<float> roi(a.roi.begin(), a.roi.end());
-    // ONNX gives all four axes: all starts, then all ends, in units of the whole extent.
-    inputs[1] = floats({0, 0, roi[0], roi[1], 1, 1, roi[2], roi[3]});
+  if (coordinates == "tf_crop_and_resize" && !a.roi.empty()) {
+    // ONNX gives all axes: all starts, then all ends, in units of the whole extent.
+    const std::span roi = a.roi;
+    std::vector<float> all = on_all_axes(layout, roi.first(roi.size() / 2), 0);
+    std::ranges::copy(on_all_axes(layout, roi.subspan(roi.size() / 2), 1), std::back_inserter(all));
+    inputs[1] = floats(all);
   }
-  if (a.scales.size() == 2)
-    inputs[2] = floats({1, 1, static_cast<float>(a.scales[0]), static_cast<float>(a.scales[1])});
+  if (!a.scales.empty())
+    inputs[2] = floats(on_all_axes(layout, a.scales, 1));
   else
     inputs.push_back(e.ints(w.result_shape()));
   std::string resized = e.fresh();
@@ -286,11 +298,14 @@ void write_resize(Exporter& e, const Written& w, const relay::Resize2dAttrs& a) 
   set_int(e.node("Cast", {resized}, w.output()), "to", onnx_dtype(w.type().dtype));
 }
 
-void resize(Exporter& e, const Written& w) { write_resize(e, w, w.attrs<relay::Resize2dAttrs>()); }
+template <int kAxes>
+void resize(Exporter& e, const Written& w) {
+  write_resize(e, w, w.attrs<relay::ResizeAttrs>(), kAxes);
+}
 
 void upsampling(Exporter& e, const Written& w) {
   const auto& a = w.attrs<relay::UpsamplingAttrs>();
-  relay::Resize2dAttrs resize;
+  relay::ResizeAttrs resize;
   resize.layout = a.layout;
   resize.method = a.method;
   resize.coordinate_transformation_mode = a.align_corners                   ? "align_corners"
@@ -341,8 +356,12 @@ constexpr ExportRow kRows[] = {
     {"nn.standardize", standardize},
     {"nn.lrn", lrn},
     {"nn.l2_normalize", l2_normalize},
-    {"image.resize2d", resize},
-    {"image.resize2d_like", resize},
+    {"image.resize1d", resize<1>},
+    {"image.resize2d", resize<2>},
+    {"image.resize3d", resize<3>},
+    {"image.resize1d_like", resize<1>},
+    {"image.resize2d_like", resize<2>},
+    {"image.resize3d_like", resize<3>},
     {"nn.upsampling", upsampling},
 };
 }  // namespace

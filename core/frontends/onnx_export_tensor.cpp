@@ -3,6 +3,7 @@
 #include <numeric>
 
 #include "core/frontends/onnx_exporter.h"
+#include "core/relay/ops/rule.h"
 
 namespace lathe::onnx {
 namespace {
@@ -15,10 +16,9 @@ void reshape_to(Exporter& e, const Written& w) {
 }
 
 void transpose(Exporter& e, const Written& w) {
-  const auto& a = w.attrs<relay::TransposeAttrs>();
-  Ints axes = a.axes.value_or(Ints{});
-  for (int64_t& axis : axes) axis = w.front(axis);
-  set_ints(e.node("Transpose", {w.args[0]}, w.output()), "perm", axes);
+  const auto rank = static_cast<size_t>(w.rank(0));
+  set_ints(e.node("Transpose", {w.args[0]}, w.output()), "perm",
+           relay::ops::permutation(w.attrs<relay::TransposeAttrs>(), rank));
 }
 
 void broadcast(Exporter& e, const Written& w) {

@@ -3,6 +3,7 @@
 #include <numeric>
 
 #include "core/frontends/onnx_arithmetic.h"
+#include "core/relay/ops/attrs_nn.h"
 #include "core/relay/ops/attrs_tensor.h"
 
 namespace lathe::onnx {
@@ -241,6 +242,79 @@ Values roi_align(const Node& node) {
   return {transposed(result, {1, 0, 2, 3})};
 }
 
+/// A window of two axes whose taps are moved.
+struct MovedWindow {
+  Ints kernel, strides, dilations, pads;
+  int64_t taps() const { return kernel[0] * kernel[1]; }
+};
+
+MovedWindow moved_window(const Node& node, const Ints& data, const Ints& weight, const Ints& offsets) {
+  if (data.size() != 4 || weight.size() != 4 || offsets.size() != 4)
+    node.reject("data of shape {}, a weight of {} and offsets of {}: images alone are supported",
+                shape_text(data), shape_text(weight), shape_text(offsets));
+  MovedWindow w{{weight[2], weight[3]},
+                node.ints("strides", {1, 1}),
+                node.ints("dilations", {1, 1}),
+                node.ints("pads", {0, 0, 0, 0})};
+  if (node.ints("kernel_shape", w.kernel) != w.kernel || w.strides.size() != 2 || w.dilations.size() != 2 ||
+      w.pads.size() != 4)
+    node.reject("kernel_shape, strides, dilations or pads do not fit a weight of shape {}",
+                shape_text(weight));
+  for (size_t d = 0; d < 2; ++d) {
+    if (w.strides[d] < 1 || w.dilations[d] < 1 || w.kernel[d] < 1)
+      node.reject("kernel, strides and dilations must be positive");
+    const int64_t span = data[d + 2] + w.pads[d] + w.pads[d + 2] - w.dilations[d] * (w.kernel[d] - 1) - 1;
+    if (span < 0 || offsets[d + 2] != span / w.strides[d] + 1)
+      node.reject("offsets of shape {} for data of shape {}", shape_text(offsets), shape_text(data));
+  }
+  return w;
+}
+
+/// Where along axis d each tap of each result lies before it is moved: (1, taps * results).
+Value unmoved_places(const Node& node, const MovedWindow& w, size_t d, const Ints& offsets) {
+  const int64_t results = offsets[2] * offsets[3];
+  Tensor places(node.constant_shape({1, w.taps() * results}), kFloat32);
+  for (int64_t i = 0; i < places.size(); ++i) {
+    const int64_t tap = i / results, result = i % results;
+    const int64_t of_tap = d == 0 ? tap / w.kernel[1] : tap % w.kernel[1],
+                  of_result = d == 0 ? result / offsets[3] : result % offsets[3];
+    places.set_integer(i, of_result * w.strides[d] - w.pads[d] + of_tap * w.dilations[d]);
+  }
+  return constant(std::move(places));
+}
+
+/// A convolution whose taps are moved: a pair (y, x) for each tap, result and group of channels. The moved
+/// pixels are the channels of a convolution of single pixels.
+Values deform_conv(const Node& node) {
+  const Ints data = node.shape(0), weight = node.shape(1), offsets = node.shape(2);
+  const MovedWindow w = moved_window(node, data, weight, offsets);
+  const int64_t groups = node.integer("group", 1), moved = node.integer("offset_group", 1);
+  const int64_t taps = w.taps(), results = offsets[2] * offsets[3];
+  if (groups < 1 || moved < 1 || data[1] != weight[1] * groups || weight[0] % groups || data[1] % moved ||
+      offsets[0] != data[0] || offsets[1] != 2 * moved * taps)
+    node.reject("data of shape {}, a weight of {} and offsets of {} in {} groups and {} of offsets",
+                shape_text(data), shape_text(weight), shape_text(offsets), groups, moved);
+  const int64_t images = data[0] * moved;
+  const Value moves = reshape(node.in(2), {images, taps, 2, results});
+  std::vector<std::vector<Tap>> places;
+  for (size_t d = 0; d < 2; ++d) {
+    const auto axis = static_cast<int64_t>(d);
+    const Value by = reshape(sliced(moves, 2, axis, axis + 1), {images, taps * results});
+    const Value at = plus(by, cast_to(unmoved_places(node, w, d, offsets), type_of(by).dtype));
+    places.push_back(taps_of(at, {data[d + 2], false, Padding::kZeros}, "linear"));
+  }
+  const Value image = reshape(node.in(0), {images, data[1] / moved, data[2] * data[3]});
+  Value pixels = sampled(image, places, {data[2], data[3]}, 0, {});
+  if (node.has(4)) pixels = times(pixels, reshape(node.in(4), {images, 1, taps * results}));
+  auto attrs = std::make_unique<relay::ConvAttrs>();
+  attrs->groups = groups, attrs->channels = weight[0], attrs->kernel_size = {1, 1};
+  Value result = emit("nn.conv2d",
+                      {reshape(pixels, {data[0], data[1] * taps, offsets[2], offsets[3]}),
+                       reshape(node.in(1), {weight[0], weight[1] * taps, 1, 1})},
+                      seal(std::move(attrs)));
+  return {node.has(3) ? emit("nn.bias_add", {result, node.in(3)}, make<relay::ChannelAttrs>(1)) : result};
+}
+
 /// Where element (block offset, block) of columns goes in the padded image.
 int64_t place_in_image(int64_t offset, int64_t block, const Ints& blocks, const Ints& kernel,
                        const Ints& strides, const Ints& dilations, const Ints& padded) {
@@ -291,10 +365,9 @@ Values col2im(const Node& node) {
 }
 
 constexpr Converter kConverters[] = {
-    {"GridSample", grid_sample, Arithmetic::kWide},
-    {"AffineGrid", affine_grid, Arithmetic::kWide},
-    {"RoiAlign", roi_align, Arithmetic::kWide},
-    {"Col2Im", col2im, Arithmetic::kWide},
+    {"GridSample", grid_sample, Arithmetic::kWide}, {"AffineGrid", affine_grid, Arithmetic::kWide},
+    {"RoiAlign", roi_align, Arithmetic::kWide},     {"Col2Im", col2im, Arithmetic::kWide},
+    {"DeformConv", deform_conv, Arithmetic::kWide},
 };
 }  // namespace
 

@@ -1,5 +1,6 @@
 // Access to a node's inputs and attributes.
 #include <algorithm>
+#include <cmath>
 
 #include "core/frontends/onnx_dims.h"
 
@@ -33,7 +34,12 @@ int64_t Node::in_range(int64_t value) const {
 std::vector<int64_t> Node::ints_in(size_t i) const {
   const Tensor& tensor = known_in(i);
   std::vector<int64_t> values;
-  for (int64_t k = 0; k < tensor.size(); ++k) values.push_back(in_range(tensor.integer(k)));
+  for (int64_t k = 0; k < tensor.size(); ++k) {
+    // Some operators take counts as real numbers.
+    if (tensor.dtype().is_float() && tensor.value(k) != std::floor(tensor.value(k)))
+      reject("input {} holds {}, must be integers", i, tensor.value(k));
+    values.push_back(in_range(tensor.integer(k)));
+  }
   return values;
 }
 
@@ -50,6 +56,7 @@ std::vector<Expr> Node::sizes_in(size_t i) const {
 }
 
 int64_t Node::dim(size_t i, int64_t axis) const {
+  if (axis < 0 || axis >= rank(i)) reject("input {} has rank {}, which is too few dimensions", i, rank(i));
   const Expr& extent = type_of(in(i)).shape[static_cast<size_t>(axis)];
   if (!as_int(extent))
     reject("dimension {} of input {} is open, which this operator does not take yet", axis, i);
@@ -88,41 +95,52 @@ std::vector<Expr> Node::open_positions_in(size_t i) const {
   return {positions.begin(), positions.end()};
 }
 
+const ::onnx::AttributeProto* Node::find(const char* name, Type type) const {
+  for (const auto& attribute : proto_.attribute()) {
+    if (attribute.name() != name) continue;
+    // What is not there would read as 0 or as an empty list.
+    if (attribute.type() != type)
+      reject("attribute {} is of type {}, must be {}", name,
+             ::onnx::AttributeProto::AttributeType_Name(attribute.type()),
+             ::onnx::AttributeProto::AttributeType_Name(type));
+    return &attribute;
+  }
+  return nullptr;
+}
+
+bool Node::has_attr(const char* name) const {
+  return std::ranges::any_of(proto_.attribute(), [&](const auto& each) { return each.name() == name; });
+}
+
 int64_t Node::position(const char* name, int64_t otherwise) const {
-  const auto* attribute = find(name);
+  const auto* attribute = find(name, Type::AttributeProto_AttributeType_INT);
   return attribute ? std::clamp<int64_t>(attribute->i(), -kLargest, kLargest) : otherwise;
 }
 
 std::vector<int64_t> Node::positions(const char* name) const {
   std::vector<int64_t> values;
-  if (const auto* attribute = find(name))
+  if (const auto* attribute = find(name, Type::AttributeProto_AttributeType_INTS))
     for (int64_t value : attribute->ints()) values.push_back(std::clamp(value, -kLargest, kLargest));
   return values;
 }
 
-const ::onnx::AttributeProto* Node::find(const char* name) const {
-  for (const auto& attribute : proto_.attribute())
-    if (attribute.name() == name) return &attribute;
-  return nullptr;
-}
-
 int64_t Node::integer(const char* name, int64_t otherwise) const {
-  const auto* attribute = find(name);
+  const auto* attribute = find(name, Type::AttributeProto_AttributeType_INT);
   return attribute ? in_range(attribute->i()) : otherwise;
 }
 
 double Node::real(const char* name, double otherwise) const {
-  const auto* attribute = find(name);
+  const auto* attribute = find(name, Type::AttributeProto_AttributeType_FLOAT);
   return attribute ? static_cast<double>(attribute->f()) : otherwise;
 }
 
 std::string Node::text(const char* name, const std::string& otherwise) const {
-  const auto* attribute = find(name);
+  const auto* attribute = find(name, Type::AttributeProto_AttributeType_STRING);
   return attribute ? attribute->s() : otherwise;
 }
 
 std::vector<int64_t> Node::ints(const char* name, std::vector<int64_t> otherwise) const {
-  const auto* attribute = find(name);
+  const auto* attribute = find(name, Type::AttributeProto_AttributeType_INTS);
   if (!attribute) return otherwise;
   std::vector<int64_t> values;
   for (int64_t value : attribute->ints()) values.push_back(in_range(value));
@@ -130,25 +148,25 @@ std::vector<int64_t> Node::ints(const char* name, std::vector<int64_t> otherwise
 }
 
 std::vector<double> Node::reals(const char* name) const {
-  const auto* attribute = find(name);
+  const auto* attribute = find(name, Type::AttributeProto_AttributeType_FLOATS);
   if (!attribute) return {};
   return {attribute->floats().begin(), attribute->floats().end()};
 }
 
 std::vector<std::string> Node::texts(const char* name) const {
-  const auto* attribute = find(name);
+  const auto* attribute = find(name, Type::AttributeProto_AttributeType_STRINGS);
   if (!attribute) return {};
   return {attribute->strings().begin(), attribute->strings().end()};
 }
 
 std::vector<Value> Node::run(const char* name, const std::vector<Value>& inputs) const {
-  const auto* attribute = find(name);
+  const auto* attribute = find(name, Type::AttributeProto_AttributeType_GRAPH);
   if (!attribute || !attribute->has_g()) reject("attribute {} is no graph", name);
   return run_(attribute->g(), inputs);
 }
 
 std::optional<Tensor> Node::tensor(const char* name) const {
-  const auto* attribute = find(name);
+  const auto* attribute = find(name, Type::AttributeProto_AttributeType_TENSOR);
   if (!attribute || !attribute->has_t()) return std::nullopt;
   return tensor_from(attribute->t(), folder_);
 }

@@ -1,7 +1,9 @@
 // Quantized tensors: QuantizeLinear and DequantizeLinear around float operators (QDQ models), and operators
 // on integers. Nothing is folded here: constants that are dequantized are weights, which are to stay
 // integers.
-#include "core/frontends/onnx_converter.h"
+#include <cmath>
+
+#include "core/frontends/onnx_arithmetic.h"
 #include "core/relay/analysis/call_type.h"
 #include "core/relay/ops/attrs_nn.h"
 #include "core/relay/ops/attrs_tensor.h"
@@ -21,9 +23,39 @@ Value zero_point(const Node& node, size_t i, DataType otherwise) {
   return node.has(i) ? parameter(node.in(i)) : scalar(otherwise, 0);
 }
 
+/// Numbers for blocks of elements along an axis, as one for each element.
+Value of_elements(const Node& node, const Value& value) {
+  const int64_t block = node.integer("block_size", 0),
+                axis = node.axis(node.integer("axis", 1), node.rank(0));
+  relay::Ints blocks = node.shape(0);
+  const int64_t extent = blocks[static_cast<size_t>(axis)];
+  if (block < 1) node.reject("a block_size of {}", block);
+  blocks[static_cast<size_t>(axis)] = (extent + block - 1) / block;
+  if (shape_of(value) != blocks)
+    node.reject("a scale or zero point of shape {}, must be {}", shape_text(shape_of(value)),
+                shape_text(blocks));
+  return sliced(emit("repeat", {value}, make<relay::RepeatAttrs>(block, axis)), axis, 0, extent);
+}
+
+/// x / scale + zero, by blocks.
+Value quantized_by_blocks(const Node& node, const Value& x, DataType dtype) {
+  const Value steps = call("round", {call("divide", {x, cast_to(of_elements(node, node.in(1)), kFloat32)})});
+  const Value place =
+      node.has(2) ? call("add", {steps, cast_to(of_elements(node, node.in(2)), kFloat32)}) : steps;
+  const bool with_sign = dtype.code == TypeCode::kInt;
+  const double values = std::ldexp(1, dtype.bits), least = with_sign ? -values / 2 : 0;
+  return cast_to(call("clip", {place}, make<relay::ClipAttrs>(least, least + values - 1)), dtype);
+}
+
+/// (x - zero) * scale, by blocks.
+Value dequantized_by_blocks(const Node& node) {
+  Value steps = cast_to(node.in(0), kFloat32);
+  if (node.has(2)) steps = call("subtract", {steps, cast_to(of_elements(node, node.in(2)), kFloat32)});
+  return call("multiply", {steps, cast_to(of_elements(node, node.in(1)), kFloat32)});
+}
+
 /// The attributes of a node that takes a scale, and perhaps a zero point, for each element along an axis.
 relay::Attrs scale_attrs(const Node& node, DataType out_dtype) {
-  if (node.integer("block_size", 0) != 0) node.reject("block_size is not supported");
   int64_t rank = node.rank(0), axis = node.integer("axis", 1);
   // One number needs no axis, and the default may not exist in a vector.
   if (shape_size(node.shape(1)) == 1) axis = 0;
@@ -40,11 +72,14 @@ Values quantize_linear(const Node& node) {
     dtype = dtype_from(static_cast<int32_t>(node.integer("output_dtype", 0)));
   if (!dtype.is_int() || dtype.bits > 16)
     node.reject("quantization to {} is not supported", to_string(dtype));
+  if (node.integer("block_size", 0) != 0) return {quantized_by_blocks(node, x, dtype)};
   return {call("qnn.quantize", {x, scale, zero}, scale_attrs(node, dtype))};
 }
 
 Values dequantize_linear(const Node& node) {
   if (!node.dtype(0).is_int()) node.reject("dequantization of {} is not supported", to_string(node.dtype(0)));
+  if (node.integer("block_size", 0) != 0)
+    return {cast_to(dequantized_by_blocks(node), type_of(node.in(1)).dtype)};
   Value zero = zero_point(node, 2, node.dtype(0)), scale = parameter(node.in(1));
   Value real = call("qnn.dequantize", {node.in(0), cast_to(scale, kFloat32), zero}, scale_attrs(node, kInt8));
   return {cast_to(real, type_of(scale).dtype)};

@@ -50,7 +50,11 @@ bool is_known(const Value& value) { return known(value) != nullptr; }
 
 Values numbers_in(const Node& node, size_t i) {
   if (node.rank(i) > 1) node.reject("input {} has rank {}, must be a vector", i, node.rank(i));
+  if (node.dtype(i).is_float())
+    node.reject("input {} is of type {}, must be integers", i, to_string(node.dtype(i)));
   const int64_t count = node.rank(i) == 0 ? 1 : node.dim(i, 0);
+  if (count > Node::kMostDims)
+    node.reject("input {} has {} numbers, must have {} at most", i, count, Node::kMostDims);
   const Value vector = reshape(cast_to(as_data(node.in(i)), kInt64), {count});
   Values numbers;
   for (int64_t k = 0; k < count; ++k) numbers.push_back(taken(vector, integer(k), 0));
@@ -185,13 +189,16 @@ Values non_max_suppression_at_run_time(const Node& node) {
 Values compress_at_run_time(const Node& node) {
   const Value data = node.has_attr("axis") ? node.in(0) : reshape_to(node.in(0), {elements_of(node.dims(0))});
   const int64_t axis = node.axis(node.integer("axis", 0), static_cast<int64_t>(dims_of(data).size()));
+  if (node.rank(1) != 1) node.reject("a condition of rank {}, must be a vector", node.rank(1));
   return {taken(data, positions_of(node.in(1)), axis)};
 }
 
 Values top_at_run_time(const Node& node) {
   const int64_t axis = node.axis(node.integer("axis", -1), node.rank(0));
   const Value order = sorted_places(node.in(0), axis, node.integer("largest", 1) == 0);
-  const Value first = taken(order, counted_at_run_time(numbers_in(node, 1).at(0)), axis);
+  const Values count = numbers_in(node, 1);
+  if (count.size() != 1) node.reject("input 1 has {} numbers, must have one", count.size());
+  const Value first = taken(order, counted_at_run_time(count[0]), axis);
   return {emit("gather", {node.in(0), first}, make<relay::GatherAttrs>(axis)), first};
 }
 

@@ -183,14 +183,17 @@ Values expand(const Node& node) {
 
 Values constant_op(const Node& node) {
   if (auto tensor = node.tensor("value")) return {constant(*tensor)};
-  if (const auto* f = node.find("value_float")) return {scalar(kFloat32, f->f())};
-  if (const auto* i = node.find("value_int")) return {constant(tensor_of<int64_t>({i->i()}, {}, kInt64))};
-  if (const auto* list = node.find("value_ints"))
-    return {int_constant({list->ints().begin(), list->ints().end()})};
-  if (const auto* list = node.find("value_floats")) {
-    std::vector<float> values(list->floats().begin(), list->floats().end());
-    return {constant(tensor_of(values, {static_cast<int64_t>(values.size())}, kFloat32))};
+  if (node.has_attr("value_float")) return {scalar(kFloat32, node.real("value_float", 0))};
+  if (node.has_attr("value_floats")) {
+    const std::vector<double> reals = node.reals("value_floats");
+    return {constant(tensor_of(std::vector<float>(reals.begin(), reals.end()),
+                               {static_cast<int64_t>(reals.size())}, kFloat32))};
   }
+  // These may be of any size.
+  if (const auto* i = node.find("value_int", Node::Type::AttributeProto_AttributeType_INT))
+    return {constant(tensor_of<int64_t>({i->i()}, {}, kInt64))};
+  if (const auto* list = node.find("value_ints", Node::Type::AttributeProto_AttributeType_INTS))
+    return {int_constant({list->ints().begin(), list->ints().end()})};
   node.reject("a constant without a numeric value is not supported");
 }
 
@@ -214,7 +217,10 @@ Values constant_of_shape(const Node& node) {
 
 /// start, start + step, ... before the limit, of which some are open.
 Values open_range(const Node& node) {
-  const Expr start = node.sizes_in(0).at(0), limit = node.sizes_in(1).at(0);
+  for (size_t i : {0, 1})
+    if (node.sizes_in(i).size() != 1)
+      node.reject("input {} has {} numbers, must have one", i, node.sizes_in(i).size());
+  const Expr start = node.sizes_in(0)[0], limit = node.sizes_in(1)[0];
   const int64_t step = node.int_in(2);
   if (step == 0) node.reject("a step of 0");
   const Expr span = step > 0 ? limit - start : start - limit;

@@ -1,4 +1,4 @@
-// Data movement: gathers, scatters, blocks, resizes.
+// Data movement: gathers, scatters, blocks.
 #include <algorithm>
 #include <cmath>
 #include <numeric>
@@ -156,139 +156,6 @@ Values trilu(const Node& node) {
   return {emit("where", {kept, node.in(0), scalar(node.dtype(0), 0)})};
 }
 
-Ints resized(const Node& node, const Ints& dims, const std::vector<double>& scales) {
-  if (scales.size() != dims.size()) node.reject("{} scales for rank {}", scales.size(), dims.size());
-  Ints size;
-  for (size_t d = 0; d < dims.size(); ++d) {
-    // The standard rounds sizes down; the factor that coordinates are computed with stays as given.
-    double extent = std::floor(static_cast<double>(dims[d]) * scales[d]);
-    if (!(extent >= 0 && extent < Node::kLargest)) node.reject("a scale of {}", scales[d]);
-    size.push_back(static_cast<int64_t>(extent));
-  }
-  return size;
-}
-
-/// `values` belong to the attribute `axes`; the others get `otherwise`.
-template <typename T>
-std::vector<T> on_axes(const Node& node, const std::vector<T>& values, std::vector<T> otherwise) {
-  if (!node.has_attr("axes")) return values;
-  Ints axes = node.ints("axes", {});
-  if (axes.size() != values.size()) node.reject("{} numbers for {} axes", values.size(), axes.size());
-  for (size_t i = 0; i < axes.size(); ++i)
-    otherwise[static_cast<size_t>(node.axis(axes[i], node.rank(0)))] = values[i];
-  return otherwise;
-}
-
-/// The sizes asked for; where the ratio of sides is to be kept, all are scaled by one factor, noted in
-/// `scales`, so that none is larger (smaller) than asked for.
-Ints with_aspect_ratio(const Node& node, const Ints& dims, const Ints& wanted, std::vector<double>& scales) {
-  std::string policy = node.text("keep_aspect_ratio_policy", "stretch");
-  Ints size = on_axes(node, wanted, dims);
-  if (policy == "stretch") return size;
-  if (policy != "not_larger" && policy != "not_smaller")
-    node.reject("keep_aspect_ratio_policy `{}` is unknown", policy);
-  Ints axes(dims.size());
-  std::iota(axes.begin(), axes.end(), 0);
-  axes = node.ints("axes", axes);
-  for (int64_t& axis : axes) axis = node.axis(axis, node.rank(0));
-  // The smallest ratio fits inside all sizes asked for, the largest covers them.
-  std::optional<double> factor;
-  for (int64_t axis : axes) {
-    if (dims[axis] < 1) node.reject("data of shape {}", shape_text(dims));
-    double ratio = static_cast<double>(size[axis]) / static_cast<double>(dims[axis]);
-    factor = !factor ? ratio : policy == "not_larger" ? std::min(*factor, ratio) : std::max(*factor, ratio);
-  }
-  scales.assign(dims.size(), 1);
-  for (int64_t axis : axes) {
-    double extent = std::floor(*factor * static_cast<double>(dims[axis]) + 0.5);
-    if (!(extent < Node::kLargest)) node.reject("a size of {}", extent);
-    size[axis] = static_cast<int64_t>(extent);
-    scales[axis] = *factor;
-  }
-  return size;
-}
-
-/// The attributes but for sizes and scales.
-std::unique_ptr<relay::Resize2dAttrs> resize_attrs(const Node& node, bool old) {
-  std::string mode = node.text("mode", "nearest");
-  // The standard had no choice of coordinates before, and this one behaviour.
-  std::string coordinates = old ? "asymmetric" : node.text("coordinate_transformation_mode", "half_pixel");
-  std::string nearest = old ? "floor" : node.text("nearest_mode", "round_prefer_floor");
-  auto attrs = std::make_unique<relay::Resize2dAttrs>();
-  attrs->method = mode == "nearest" ? "nearest_neighbor" : mode;
-  attrs->coordinate_transformation_mode = coordinates;
-  if (mode == "nearest") attrs->rounding_method = nearest;
-  attrs->cubic_alpha = node.real("cubic_coeff_a", -0.75);
-  attrs->cubic_exclude = node.integer("exclude_outside", 0);
-  attrs->extrapolation_value = node.real("extrapolation_value", 0);
-  if (coordinates == "tf_crop_and_resize") {
-    // All starts, then all ends, for each axis or those named.
-    std::vector<double> roi = node.reals_in(1);
-    auto half = roi.begin() + static_cast<int64_t>(roi.size() / 2);
-    std::vector<double> start = on_axes(node, {roi.begin(), half}, std::vector<double>(4, 0)),
-                        end = on_axes(node, {half, roi.end()}, std::vector<double>(4, 1));
-    if (start.size() != 4 || end.size() != 4) node.reject("roi has {} numbers, must have 8", roi.size());
-    attrs->roi = {start[2], start[3], end[2], end[3]};
-  }
-  return attrs;
-}
-
-/// How often `extent` goes into `size`, for any value of the dimensions; 0 where that differs.
-int64_t multiple_of(const Expr& size, const Expr& extent) {
-  constexpr int64_t kMost = 16;
-  for (int64_t factor = 1; factor <= kMost; ++factor)
-    if (prove_equal(size, extent * factor)) return factor;
-  return 0;
-}
-
-/// Where dimensions of the image or of its new size are open.
-Values open_resize(const Node& node, const std::vector<Expr>& sizes, const std::vector<double>& scales,
-                   std::unique_ptr<relay::Resize2dAttrs> attrs) {
-  const std::vector<Expr> dims = dims_of(node.in(0));
-  if (!scales.empty()) {
-    if (scales[0] != 1 || scales[1] != 1) node.reject("only the last two of four dimensions can be resized");
-    attrs->scales = {scales[2], scales[3]};
-    return {emit("image.resize2d", {node.in(0)}, seal(std::move(attrs)))};
-  }
-  if (node.text("keep_aspect_ratio_policy", "stretch") != "stretch")
-    node.reject("keep_aspect_ratio_policy of an image whose size is open");
-  for (size_t d : {0, 1})
-    if (!prove_equal(sizes[d], dims[d])) node.reject("only the last two of four dimensions can be resized");
-  const int64_t down = multiple_of(sizes[2], dims[2]), across = multiple_of(sizes[3], dims[3]);
-  if (down && across) {
-    attrs->scales = {static_cast<double>(down), static_cast<double>(across)};
-    return {emit("image.resize2d", {node.in(0)}, seal(std::move(attrs)))};
-  }
-  OpenDimensions::current()->learn_from(node.in(0));
-  return {emit("image.resize2d_like", {node.in(0), counted_to(sizes[2]), counted_to(sizes[3])},
-               seal(std::move(attrs)))};
-}
-
-Values resize(const Node& node) {
-  if (node.integer("antialias", 0)) node.reject("antialias is not supported");
-  if (node.rank(0) != 4) node.reject("an image of rank {}, must be 4", node.rank(0));
-  const bool upsample = node.op() == "Upsample", old = upsample || node.opset() < 11;
-  const bool by_size = !old && node.has(3) && !node.sizes_in(3).empty();
-  std::vector<double> scales;
-  if (!by_size) scales = on_axes(node, node.reals_in(old ? 1 : 2), std::vector<double>(4, 1));
-  auto attrs = resize_attrs(node, old);
-  if (has_open_dims(node.in(0)) || (by_size && holds_handles(node.in(3)))) {
-    std::vector<Expr> sizes;
-    if (by_size) sizes = on_axes(node, node.sizes_in(3), dims_of(node.in(0)));
-    if (scales.size() + sizes.size() != 4) node.reject("{} numbers for rank 4", scales.size() + sizes.size());
-    return open_resize(node, sizes, scales, std::move(attrs));
-  }
-  const Ints dims = node.shape(0);
-  const Ints size =
-      by_size ? with_aspect_ratio(node, dims, node.ints_in(3), scales) : resized(node, dims, scales);
-  if (size.size() != 4 || size[0] != dims[0] || size[1] != dims[1])
-    node.reject("only the last two of four dimensions can be resized, {} to {}", shape_text(dims),
-                shape_text(size));
-  attrs->size = {size[2], size[3]};
-  if (!scales.empty()) attrs->scales = {scales[2], scales[3]};
-  return {emit("image.resize2d", {node.in(0)}, seal(std::move(attrs)))};
-}
-
 constexpr Converter kConverters[] = {
     {"Gather", gather},
     {"GatherElements", gather_elements},
@@ -302,8 +169,6 @@ constexpr Converter kConverters[] = {
     {"SpaceToDepth", depth_to_space},
     {"OneHot", one_hot},
     {"Trilu", trilu},
-    {"Resize", resize},
-    {"Upsample", resize},
 };
 }  // namespace
 

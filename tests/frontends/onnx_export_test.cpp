@@ -233,11 +233,21 @@ const Row kRows[] = {
     {kImage, "image.resize2d(%x, size=[9, 5])"},
     {"%x: Tensor[(1, 2, 6, 8), float32], %y: Tensor[(9), float32], %z: Tensor[(5), float32]",
      "image.resize2d_like(%x, %y, %z)"},
+    {"%x: Tensor[(1, 2, 6), float32], %y: Tensor[(9), float32]", "image.resize1d_like(%x, %y)"},
+    {"%x: Tensor[(1, 2, 3, 4, 5), float32], %a: Tensor[(2), float32], %b: Tensor[(6), float32],"
+     " %c: Tensor[(5), float32]",
+     "image.resize3d_like(%x, %a, %b, %c)"},
     {kImage,
      "image.resize2d(%x, size=[12, 16], method=\"nearest_neighbor\", "
      "coordinate_transformation_mode=\"asymmetric\")"},
     {kImage,
      "image.resize2d(%x, size=[5, 11], method=\"cubic\", coordinate_transformation_mode=\"align_corners\")"},
+    {"%x: Tensor[(2, 3, 7), float32]", "image.resize1d(%x, size=[11])"},
+    {"%x: Tensor[(1, 2, 3, 4, 5), float32]", "image.resize3d(%x, scales=[2f, 1f, 1.5f])"},
+    {"%x: Tensor[(1, 6, 8, 3), float32]",
+     "image.resize2d(%x, size=[3, 9], layout=\"NHWC\", "
+     "coordinate_transformation_mode=\"tf_crop_and_resize\", "
+     "roi=[0.1f, 0.2f, 0.9f, 0.7f])"},
     {kImage, "nn.upsampling(%x, scale_h=2f, scale_w=2f)"},
     {kImage, "nn.upsampling(%x, scale_h=1.5f, scale_w=2f, method=\"bilinear\", align_corners=True)"},
     // An encoder's attention.

@@ -130,6 +130,21 @@ TEST(OnnxOpen, PadsAndTiles) {
               {"y"}, 18);
 }
 
+TEST(OnnxOpen, ResizesOfAnyRank) {
+  // To twice an open extent, to one that has nothing to do with it, and to a number.
+  expect_same(with_shape({node("Mul", {"t", "two"}, {"more"}), ints("six", {6}),
+                          node("Concat", {"more", "six"}, {"sizes"}, integer("axis", 0)),
+                          node("Resize", {"x", "", "", "sizes"}, {"y"}, integers("axes", {1, 2}))}),
+              {"y"}, 18);
+  expect_same(
+      with_shape({node("Add", {"t", "one"}, {"more"}), node("Resize", {"x", "", "", "more"}, {"y"},
+                                                            integers("axes", {1}) + text("mode", "linear"))}),
+      {"y"}, 18);
+  expect_same({ints("nine", {9}),
+               node("Resize", {"x", "", "", "nine"}, {"y"}, integers("axes", {2}) + text("mode", "cubic"))},
+              {"y"}, 18);
+}
+
 TEST(OnnxOpen, ShapesAreComputedWith) {
   expect_same(
       with_shape({ints("axes", {0}), node("Squeeze", {"t", "axes"}, {"n"}), ints("a", {3}), ints("b", {-2}),

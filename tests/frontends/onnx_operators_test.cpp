@@ -256,6 +256,102 @@ TEST(OnnxOperators, MovedAndFoldedTensors) {
   EXPECT_THAT(values(grid), ElementsAre(0, -0.5, 1, -0.5, 0, 0.5, 1, 0.5));
 }
 
+TEST(OnnxOperators, DeformConvMovesTaps) {
+  const Tensor x = random_tensor({1, 4, 5, 6}, kFloat32, 1), w = random_tensor({2, 2, 3, 3}, kFloat32, 2),
+               b = floats({1, -1}, {2});
+  const std::string attributes = bytes::integer("group", 2) + bytes::integers("pads", {1, 1, 1, 1});
+  auto offsets = [&](float down, float right) {
+    Tensor result({1, 2 * 2 * 9, 5, 6}, kFloat32);
+    for (int64_t i = 0; i < result.size(); ++i) result.set(i, i / 30 % 2 == 0 ? down : right);
+    return result;
+  };
+  auto deformed = [&](const Tensor& moves, const Tensor& mask = {}) {
+    return values(
+        run("DeformConv", {x, w, moves, b, mask}, attributes + bytes::integer("offset_group", 2))[0]);
+  };
+  EXPECT_THAT(deformed(offsets(0, 0)), Pointwise(IsNear(), values(run("Conv", {x, w, b}, attributes)[0])));
+  // As if the image lay one row and half a column on.
+  const Tensor moved = run("GridSample",
+                           {x,
+                            [] {
+                              Tensor grid({1, 5, 6, 2}, kFloat32);
+                              for (int64_t i = 0; i < 30; ++i) {
+                                grid.set(2 * i, (i % 6 + 0.5) / 2.5 - 1);
+                                grid.set(2 * i + 1, (i / 6 + 1) / 2.0 - 1);
+                              }
+                              return grid;
+                            }()},
+                           bytes::integer("align_corners", 1))[0];
+  const std::vector<double> y = deformed(offsets(1, 0.5)),
+                            inner = values(run("Conv", {moved, w, b}, attributes)[0]);
+  for (size_t i = 0; i < y.size(); ++i) {
+    const size_t row = i / 6 % 5, column = i % 6;
+    const bool border =
+        row == 0 || row == 4 || column == 0 || column == 5;  // the moved image is cut off there
+    EXPECT_NEAR(y[i], border ? y[i] : inner[i], 1e-5) << i;
+  }
+  Tensor half({1, 2 * 9, 5, 6}, kFloat32);
+  for (int64_t i = 0; i < half.size(); ++i) half.set(i, 0.5);
+  std::vector<double> expected = values(run("Conv", {x, w}, attributes)[0]);
+  for (size_t i = 0; i < expected.size(); ++i) expected[i] = expected[i] / 2 + (i < 30 ? 1 : -1);
+  EXPECT_THAT(deformed(offsets(0, 0), half), Pointwise(IsNear(), expected));
+}
+
+TEST(OnnxOperators, QuantizesByBlocks) {
+  const Tensor scale = floats({1, 2, 4, 8}, {2, 2}), x = floats({1, -2, 3, 4, 5, 6, 4, 2, 90, 16}, {2, 5});
+  const std::string blocks = bytes::integer("block_size", 3) + bytes::integer("axis", 1);
+  Tensor zero = zeros({2, 2}, kInt8);
+  zero.set(1, 1);
+  const Tensor q = run("QuantizeLinear", {x, scale, zero}, blocks)[0];
+  EXPECT_THAT(values(q), ElementsAre(1, -2, 3, 3, 3, 2, 1, 0, 11, 2));
+  EXPECT_THAT(values(run("DequantizeLinear", {q, scale, zero}, blocks)[0]),
+              ElementsAre(1, -2, 3, 4, 4, 8, 4, 0, 88, 16));
+}
+
+TEST(OnnxOperators, ResizesOfAnyAxes) {
+  const Tensor row = floats({1, 2, 3, 4}, {4}), none;
+  const std::string twice =
+      bytes::text("nearest_mode", "floor") + bytes::text("coordinate_transformation_mode", "asymmetric");
+  EXPECT_THAT(values(run("Resize", {row, none, floats({2}, {1})}, twice)[0]),
+              ElementsAre(1, 1, 2, 2, 3, 3, 4, 4));
+  // All of five axes, which takes more than one step.
+  const Tensor x = random_tensor({2, 1, 2, 3, 2}, kFloat32, 1);
+  const Tensor y = run("Resize", {x, none, none, longs({4, 2, 4, 6, 4})})[0];
+  ASSERT_EQ(y.shape(), (std::vector<int64_t>{4, 2, 4, 6, 4}));
+  for (int64_t i = 0; i < y.size(); ++i) {
+    const int64_t place[] = {i / 192, i / 96 % 2, i / 24 % 4, i / 4 % 6, i % 4};
+    const int64_t from = (((place[0] / 2 * 2 + place[2] / 2) * 3) + place[3] / 2) * 2 + place[4] / 2;
+    ASSERT_EQ(y.value(i), x.value(from)) << i;
+  }
+  // Channels last, only some axes named, in any order.
+  const std::string axes = bytes::integers("axes", {2, 1}) + bytes::text("mode", "linear");
+  EXPECT_EQ(
+      run("Resize", {random_tensor({1, 4, 6, 3}, kFloat32, 1), none, none, longs({9, 2})}, axes)[0].shape(),
+      (std::vector<int64_t>{1, 2, 9, 3}));
+  // Of volumes; one factor for all axes, from the one that leaves least room.
+  const std::string keep =
+      bytes::text("keep_aspect_ratio_policy", "not_larger") + bytes::integers("axes", {2, 3, 4});
+  EXPECT_EQ(
+      run("Resize", {random_tensor({1, 2, 4, 6, 8}, kFloat32, 1), none, none, longs({8, 9, 16})}, keep)[0]
+          .shape(),
+      (std::vector<int64_t>{1, 2, 6, 9, 12}));
+}
+
+TEST(OnnxOperators, ResizesThatDoNotFitAreErrors) {
+  const Tensor x = random_tensor({1, 2, 3}, kFloat32, 1), none;
+  auto error = [&](std::vector<Tensor> inputs, const std::string& attributes = "") {
+    inputs.insert(inputs.begin(), {x, none});
+    return thrown_by([&] { run("Resize", inputs, attributes); });
+  };
+  using testing::HasSubstr;
+  EXPECT_THAT(error({none, longs({1, 2})}), HasSubstr("2 numbers for 3 axes"));
+  EXPECT_THAT(error({none, longs({1, 2, 0})}), HasSubstr("a size of 0, must be positive"));
+  EXPECT_THAT(error({floats({1, 1, -2}, {3})}), HasSubstr("a scale of -2, must be positive"));
+  EXPECT_THAT(error({none, longs({1, 2, 6})}, bytes::text("nearest_mode", "up")),
+              HasSubstr("nearest_mode `up` is unknown"));
+  EXPECT_THAT(error({none, longs({1, 2, 6})}, bytes::text("mode", "area")), HasSubstr("method is `area`"));
+}
+
 TEST(OnnxOperators, LoopsAreUnrolled) {
   // total += i; gathers the totals; goes on while total < 4
   std::string body = bytes::graph(

@@ -68,7 +68,7 @@ void run(std::string input) {
 class Engine {
  public:
   explicit Engine(uint64_t seed) : random_(seed) {
-    for (std::string& input : seeds()) consider(std::move(input));
+    for (std::string& input : seeds()) consider(std::move(input), /*kept=*/true);
     if (corpus_.empty()) corpus_.emplace_back();
   }
 
@@ -83,11 +83,12 @@ class Engine {
   size_t below(size_t n) { return random_() % n; }
   const std::string& any_input() { return corpus_[below(corpus_.size())]; }
 
-  /// Runs the input and keeps it when it reached something new (seeds are always kept).
-  void consider(std::string input) {
+  /// Runs the input and keeps it when it reached something new, or in any case.
+  void consider(std::string input, bool kept = false) {
     edges.fill(0);
     run(std::move(input));
-    bool fresh = runs_++ < 1;
+    ++runs_;
+    bool fresh = kept;
     for (size_t i = 0; i < kEdges; ++i)
       if (edges[i] && !reached_[i]) {
         reached_[i] = 1;

@@ -1,6 +1,6 @@
-// ONNX files. The seeds are a small case of each operator in Debian's conformance data, and single nodes with
-// inputs and attributes drawn at random: mutated bytes alone seldom are a well-formed node that means
-// nothing.
+// ONNX files, imported and optimized. The seeds are a small case of each operator in Debian's conformance
+// data, these cases changed (onnx_mutations.h), and single nodes with inputs and attributes drawn at random:
+// mutated bytes alone seldom are a well-formed node that means nothing.
 #include <onnx/onnx_pb.h>
 
 #include <filesystem>
@@ -8,12 +8,15 @@
 #include <set>
 
 #include "core/frontends/onnx.h"
+#include "core/program/stretches.h"
+#include "core/relay/pass.h"
 #include "core/support/text.h"
 #include "tests/fuzz/fuzz.h"
+#include "tests/fuzz/onnx_mutations.h"
 
 namespace lathe::fuzz {
 namespace {
-constexpr int kRandomNodes = 2000;
+constexpr uint32_t kRandomNodes = 2000, kMutantsOfCase = 6;
 
 class RandomNode {
  public:
@@ -110,8 +113,10 @@ class RandomNode {
                              "size",
                              "value_ints",
                              "block_size"}));
-    attribute.set_type(::onnx::AttributeProto::INTS);
+    attribute.set_type(pick({::onnx::AttributeProto::INTS, ::onnx::AttributeProto::INT,
+                             ::onnx::AttributeProto::STRING, ::onnx::AttributeProto::FLOAT}));
     attribute.set_i(number());
+    attribute.set_f(static_cast<float>(number()));
     for (uint32_t i = random_() % 7; i > 0; --i) attribute.add_ints(number());
     attribute.set_s(pick({"SAME_UPPER", "SAME_LOWER", "VALID", "reflect", "edge", "linear", "add", "?"}));
   }
@@ -132,12 +137,22 @@ std::vector<std::string> seeds() {
     if (bytes.size() > 4096 || !model.ParseFromString(bytes)) continue;
     bool fresh = false;
     for (const auto& node : model.graph().node()) fresh |= known.insert(node.op_type()).second;
-    if (fresh) files.push_back(std::move(bytes));
+    if (!fresh) continue;
+    files.push_back(std::move(bytes));
+    for (uint32_t i = 0; i < kMutantsOfCase; ++i) {
+      ::onnx::ModelProto mutant = model;
+      ModelMutator(static_cast<uint32_t>(files.size()), onnx::supported_operators()).mutate(mutant);
+      files.push_back(mutant.SerializeAsString());
+    }
   }
   for (uint32_t seed = 0; seed < kRandomNodes; ++seed) files.push_back(RandomNode(seed).model());
   return files;
 }
 
-void run_one(std::string_view bytes) { onnx::import_bytes(std::string(bytes), "fuzz.onnx"); }
+void run_one(std::string_view bytes) {
+  const onnx::ImportedModel model = onnx::import_bytes(std::string(bytes), "fuzz.onnx");
+  // Passes rely on what type relations have accepted.
+  if (!program::is_program(model.module)) relay::run_passes(model.module, relay::inference_pipeline());
+}
 
 }  // namespace lathe::fuzz

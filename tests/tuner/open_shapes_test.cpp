@@ -143,6 +143,14 @@ const std::vector<OpenModel>& image_models() {
        " %z: Tensor[(b), float32]) {"
        " image.resize2d_like(%x, %y, %z, coordinate_transformation_mode=\"pytorch_half_pixel\") }",
        {{{1, 16, 1, 1}, {3}, {1}}, {{2, 16, 7, 9}, {20}, {31}}, {{1, 16, 12, 5}, {1}, {16}}}},
+      {"ResizesOfOneAndThreeAxes",
+       "def @main[n, h, w, a](%x: Tensor[(n, 4, h), float32], %y: Tensor[(1, h, w, 3, 2), float32],"
+       " %z: Tensor[(a), float32]) {"
+       " (image.resize1d(%x, scales=[1.5f]), image.resize1d_like(%x, %z, method=\"cubic\"),"
+       " image.resize3d(%y, scales=[2f, 0.5f, 3f], layout=\"NDHWC\", antialias=True)) }",
+       {{{1, 4, 1}, {1, 1, 2, 3, 2}, {3}},
+        {{2, 4, 7}, {1, 7, 9, 3, 2}, {20}},
+        {{1, 4, 40}, {1, 40, 17, 3, 2}, {1}}}},
       {"TransposedByTwo",
        "def @main[n, h, w](%x: Tensor[(n, 16, h, w), float32], %k: Tensor[(16, 24, 2, 2), float32]) {"
        " nn.conv2d_transpose(%x, %k, strides=[2, 2], channels=24, kernel_size=[2, 2]) }",

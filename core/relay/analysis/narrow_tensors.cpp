@@ -70,6 +70,11 @@ bool pays_narrow(const Call& product) {
              *data = product.args[0]->checked_type.as<TensorType>(),
              *weight = product.args[1]->checked_type.as<TensorType>();
   auto axes = rule.axes ? rule.axes(product.attrs, data->shape.size(), weight->shape.size()) : std::nullopt;
+  // Vectors of a convolution are of several channels of its result; of fewer they are of pixels, which are no
+  // pairs.
+  constexpr int64_t kFewestChannels = 3;
+  const bool windows = axes && !axes->of_data && has_constant_shape(*weight);
+  if (windows && constant_shape(*weight)[static_cast<size_t>(axes->weight)] < kFewestChannels) return false;
   // Where nothing is an input, what made the operand stores it narrow in passing.
   if (elements == 0 || !axes || !has_constant_shape(*result) || !has_constant_shape(*weight)) return true;
   // Several products at once are of several channels: those of each channel by itself cost what they did.

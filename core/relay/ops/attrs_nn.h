@@ -237,32 +237,36 @@ struct UpsamplingAttrs final : AttrsOf<UpsamplingAttrs> {
                  field("align_corners", &UpsamplingAttrs::align_corners)};
 };
 
-/// image.resize2d. Empty `roi` is the whole image; coordinate modes are ONNX's names plus TVM's. `scales`
-/// (height, width) hold the factors where they are not exactly size / extent.
-struct Resize2dAttrs final : AttrsOf<Resize2dAttrs> {
+/// image.resize{1,2,3}d. Lists have a number for each spatial axis (W, H and D of the layout, outermost
+/// first), `roi` all starts, then all ends; empty it is the whole image. Coordinate modes are ONNX's names
+/// plus TVM's. `scales` hold the factors where they are not exactly size / extent. With `antialias` the
+/// filters of axes that shrink are as much wider.
+struct ResizeAttrs final : AttrsOf<ResizeAttrs> {
   Ints size;
   std::vector<double> roi;
-  std::string layout = "NCHW", method = "linear";
+  std::string layout, method = "linear";
   std::string coordinate_transformation_mode = "half_pixel", rounding_method;
   double cubic_alpha = -0.5;
   int64_t cubic_exclude = 0;
   double extrapolation_value = 0;
   std::optional<DataType> out_dtype;
   std::vector<double> scales;
-  static constexpr auto kName = "Resize2dAttrs";
+  bool antialias = false;
+  static constexpr auto kName = "ResizeAttrs";
   static constexpr auto kKind = 0;
   static constexpr auto fields =
-      std::tuple{field("size", &Resize2dAttrs::size),
-                 field("roi", &Resize2dAttrs::roi),
-                 field("layout", &Resize2dAttrs::layout),
-                 field("method", &Resize2dAttrs::method),
-                 field("coordinate_transformation_mode", &Resize2dAttrs::coordinate_transformation_mode),
-                 field("rounding_method", &Resize2dAttrs::rounding_method),
-                 field("cubic_alpha", &Resize2dAttrs::cubic_alpha),
-                 field("cubic_exclude", &Resize2dAttrs::cubic_exclude),
-                 field("extrapolation_value", &Resize2dAttrs::extrapolation_value),
-                 field("out_dtype", &Resize2dAttrs::out_dtype),
-                 field("scales", &Resize2dAttrs::scales)};
+      std::tuple{field("size", &ResizeAttrs::size),
+                 field("roi", &ResizeAttrs::roi),
+                 field("layout", &ResizeAttrs::layout),
+                 field("method", &ResizeAttrs::method),
+                 field("coordinate_transformation_mode", &ResizeAttrs::coordinate_transformation_mode),
+                 field("rounding_method", &ResizeAttrs::rounding_method),
+                 field("cubic_alpha", &ResizeAttrs::cubic_alpha),
+                 field("cubic_exclude", &ResizeAttrs::cubic_exclude),
+                 field("extrapolation_value", &ResizeAttrs::extrapolation_value),
+                 field("out_dtype", &ResizeAttrs::out_dtype),
+                 field("scales", &ResizeAttrs::scales),
+                 field("antialias", &ResizeAttrs::antialias)};
 };
 
 /// nn.depth_to_space (mode "DCR" or "CRD") and nn.space_to_depth.

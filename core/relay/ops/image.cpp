@@ -1,10 +1,12 @@
 // Resizing of images. Along each spatial axis an output pixel is a weighted sum of a few source pixels (its
 // taps); small tables hold the taps of every row and column, and the result combines them.
+#include <algorithm>
 #include <cmath>
 
 #include "core/arith/simplify.h"
 #include "core/relay/ops/families.h"
 #include "core/relay/ops/rule.h"
+#include "core/relay/ops/window.h"
 
 namespace lathe::relay::ops {
 namespace {
@@ -67,7 +69,8 @@ Real operator/(const Real& a, const Real& b) {
 /// One spatial axis of a resize.
 struct Axis {
   Expr in, out;
-  Real scaled;  // in times the factor: `out` before it was rounded down
+  Real scaled;                   // in times the factor: `out` before it was rounded down
+  std::optional<double> factor;  // where it is known
   double roi_start = 0, roi_end = 1;
 };
 
@@ -94,9 +97,13 @@ Expr coordinate(const std::string& mode, const Axis& axis, const Expr& i) {
   return mode == "pytorch_half_pixel" ? of_one(axis, f64(0), half_pixel) : half_pixel;
 }
 
+std::string rounding_of(const std::string& rounding, const std::string& mode) {
+  return !rounding.empty() ? rounding : mode == "align_corners" ? "round_prefer_ceil" : "floor";
+}
+
 Expr rounded(const std::string& rounding, const std::string& mode, const Expr& x) {
   auto call = [](Intrinsic f, const Expr& e) { return intrinsic(f, e); };
-  std::string how = !rounding.empty() ? rounding : mode == "align_corners" ? "round_prefer_ceil" : "floor";
+  const std::string how = rounding_of(rounding, mode);
   // Coordinates that are whole but for the last bits of their computation stay there.
   if (how == "floor") return call(Intrinsic::kFloor, x + f64(1e-9));
   if (how == "ceil") return call(Intrinsic::kCeil, x - f64(1e-9));
@@ -115,109 +122,180 @@ Expr cubic(const Expr& t, double a) {
 /// What the pixels are weighted and summed in.
 DataType sum_dtype(const Buffer& x) { return x->dtype == kFloat64 ? kFloat64 : kFloat32; }
 
+/// The source pixels of an output pixel: `count` from `first` on, counted from the one that its place lies in
+/// or behind.
+struct Filter {
+  int64_t first = 0, count = 1;
+  double shrink = 1;  // below 1 the filter is as much wider than its kernel
+};
+
+Filter filter_of(const ResizeAttrs& a, Method method, const Axis& axis) {
+  if (method == Method::kNearest) return {};
+  const double reach = method == Method::kLinear ? 1 : 2;  // of the kernel
+  Filter filter;
+  if (a.antialias) filter.shrink = std::min(1.0, axis.factor.value());
+  filter.first = static_cast<int64_t>(std::floor(-reach / filter.shrink)) + 1;
+  filter.count = 2 - 2 * filter.first;
+  return filter;
+}
+
+/// How often each pixel is repeated, where the nearest one to pixel i of the result is i / factor; else 0.
+int64_t repeats_of(const ResizeAttrs& a, Method method, const Axis& axis) {
+  if (method != Method::kNearest || !axis.factor || *axis.factor < 2) return 0;
+  if (*axis.factor != std::floor(*axis.factor)) return 0;
+  const std::string &mode = a.coordinate_transformation_mode, how = rounding_of(a.rounding_method, mode);
+  const bool from_first = mode == "asymmetric" || mode == "tf_half_pixel_for_nn",
+             centred = mode == "half_pixel" || mode == "pytorch_half_pixel" || mode == "half_pixel_symmetric",
+             same = (from_first && how == "floor") || (centred && how.starts_with("round"));
+  return same ? static_cast<int64_t>(*axis.factor) : 0;
+}
+
 /// Tables (out, taps): source positions, clamped into the image, and weights (none: one tap of weight 1).
 struct Taps {
   int64_t count;
   Buffer position, weight;
+  int64_t repeats = 0;  // then there are no tables
+  /// Where tap `tap` of pixel i lies.
+  Expr at(const Expr& i, const Expr& tap) const {
+    // As a division, vectors of the result are runs of the source; with a table they are gathered.
+    return repeats ? floordiv(i, repeats) : load(position, {i, tap});
+  }
 };
 
-Taps taps_of(FuncBuilder& f, const Resize2dAttrs& a, Method method, const Axis& axis, DataType weights) {
-  int64_t count = method == Method::kNearest ? 1 : method == Method::kLinear ? 2 : 4;
-  Shape shape{axis.out, Expr(count)};
+Taps taps_of(FuncBuilder& f, const ResizeAttrs& a, Method method, const Axis& axis, DataType weights) {
+  if (const int64_t repeats = repeats_of(a, method, axis)) return {1, nullptr, nullptr, repeats};
+  const Filter filter = filter_of(a, method, axis);
+  const Shape shape{axis.out, Expr(filter.count)};
   const std::string& mode = a.coordinate_transformation_mode;
   auto first = [&](const Expr& x) {
     if (method == Method::kNearest) return rounded(a.rounding_method, mode, x);
-    Expr floor = intrinsic(Intrinsic::kFloor, x);
-    return method == Method::kLinear ? floor : floor - f64(1);
+    return intrinsic(Intrinsic::kFloor, x) + f64(static_cast<double>(filter.first));
   };
   auto source = [&](Vars i) { return cast(kInt64, first(coordinate(mode, axis, i[0]))) + i[1]; };
   Buffer position =
       f.compute("position", shape, [&](Vars i) { return min(max(source(i), Expr(0)), axis.in - 1); });
-  if (method == Method::kNearest) return {count, position, nullptr};
+  if (method == Method::kNearest) return {1, position, nullptr};
   auto weight = [&](Vars i, const Expr& tap) {
     Expr x = coordinate(mode, axis, i[0]);
     // By the coordinate before clamping: at the border a tap outside has the weight it would have inside.
     Expr distance = intrinsic(Intrinsic::kAbs, x - first(x) - cast(kFloat64, tap));
-    if (method == Method::kLinear) return max(f64(0), f64(1) - distance);
+    if (filter.shrink < 1) distance = distance * f64(filter.shrink);
+    Expr kernel = method == Method::kLinear ? max(f64(0), f64(1) - distance) : cubic(distance, a.cubic_alpha);
+    if (!a.cubic_exclude) return kernel;
     Expr at = cast(kInt64, first(x)) + tap;
-    Expr inside = logical_and(less_equal(Expr(0), at), less(at, axis.in));
-    return a.cubic_exclude ? select(inside, cubic(distance, a.cubic_alpha), f64(0))
-                           : cubic(distance, a.cubic_alpha);
+    return select(logical_and(less_equal(Expr(0), at), less(at, axis.in)), kernel, f64(0));
   };
-  return {count, position, f.compute("weight", shape, [&](Vars i) {
-            // Taps outside are left out, and the weights of the others add up to 1 again.
-            Expr total = f64(0);
-            for (int64_t tap = 0; tap < count; ++tap) total = total + weight(i, tap);
-            return cast(weights, a.cubic_exclude ? div(weight(i, i[1]), total) : weight(i, i[1]));
+  // The weights of taps that are left out, or that a wider filter has, do not add up to 1 by themselves.
+  if (!a.cubic_exclude && filter.shrink == 1)
+    return {filter.count, position,
+            f.compute("weight", shape, [&](Vars i) { return cast(weights, weight(i, i[1])); })};
+  Buffer total = f.reduce("total", {axis.out}, {Expr(filter.count)}, tir::Combiner::kSum,
+                          [&](Vars i, Vars tap) { return weight(i, tap[0]); });
+  return {filter.count, position, f.compute("weight", shape, [&](Vars i) {
+            return cast(weights, div(weight(i, i[1]), load(total, {i[0]})));
           })};
 }
 
-Buffer resized(FuncBuilder& f, const Resize2dAttrs& a, const Buffer& x, const TensorType& type) {
-  Layout layout = Layout::parse(a.layout);
-  Method method = *method_of(a.method);
-  int row = layout.position('H'), column = layout.position('W');
-  bool crop = a.coordinate_transformation_mode == "tf_crop_and_resize" && a.roi.size() == 4;
-  auto axis_of = [&](size_t k, int d) {
+/// Axes of a resize that are more than copied, with their places in the image's shape.
+struct Resized {
+  int dim;
+  Axis axis;
+};
+
+std::vector<Resized> resized_axes(const ResizeAttrs& a, const Layout& layout, const std::string& letters,
+                                  const Buffer& x, const TensorType& type, bool crop) {
+  const size_t count = letters.size();
+  std::vector<Resized> result;
+  for (size_t k = 0; k < count; ++k) {
+    const int d = layout.position(letters[k]);
     const Expr &in = x->shape[d], &out = type.shape[d];
     // Given factors are what coordinates are computed with; without them the ratio of sizes is.
-    Real scaled = a.scales.size() == 2 ? a.scales[k] * Real(in) : Real(out);
-    return Axis{in, out, scaled, crop ? a.roi[k] : 0, crop ? a.roi[k + 2] : 1};
-  };
-  Axis rows = axis_of(0, row), columns = axis_of(1, column);
-  const DataType real = sum_dtype(x);
-  // The weights of a row are those of all its pixels: computed once, in tables, not at each pixel.
-  Taps down = taps_of(f, a, method, rows, real), across = taps_of(f, a, method, columns, real);
-  auto outside = [&](const Axis& axis, const Expr& i) {
-    Expr at = coordinate(a.coordinate_transformation_mode, axis, i);
-    return logical_or(less(at, f64(0)), less((Real(axis.in) - 1).expr(), at));
-  };
-  /// `value` as the result's type; where the pixel lies outside the image, what it is extrapolated by.
-  auto pixel = [&](Vars i, const Expr& value) {
-    Expr inside = cast(type.dtype, value);
-    if (!crop) return inside;
-    return select(logical_or(outside(rows, i[row]), outside(columns, i[column])),
-                  cast(type.dtype, fimm(real, a.extrapolation_value)), inside);
-  };
-  // `i` with the position of a tap for its index along `axis`.
-  auto source = [&](Vars i, int axis, const Taps& taps, int64_t tap) {
-    std::vector<Expr> indices = as_indices(i);
-    indices[axis] = load(taps.position, {i[axis], Expr(tap)});
-    return indices;
-  };
-  if (method == Method::kNearest)
-    return f.compute("resize", type.shape, [&](Vars i) {
-      std::vector<Expr> indices = source(i, row, down, 0);
-      indices[column] = load(across.position, {i[column], Expr(0)});
-      return pixel(i, load(x, indices));
-    });
-  auto combined = [&](const Buffer& image, Vars i, int axis, const Taps& taps) {
-    Expr sum = fimm(real, 0);
-    for (int64_t tap = 0; tap < taps.count; ++tap)
-      sum =
-          sum + cast(real, load(image, source(i, axis, taps, tap))) * load(taps.weight, {i[axis], Expr(tap)});
-    return sum;
-  };
-  // Rows first: whole vectors of them, and few enough for the columns to find them in the cache.
-  Shape tall = x->shape;
-  tall[row] = type.shape[row];
-  Buffer lines = f.compute("lines", tall, [&](Vars i) { return combined(x, i, row, down); });
-  return f.compute("resize", type.shape,
-                   [&](Vars i) { return pixel(i, combined(lines, i, column, across)); });
+    const bool given = !a.scales.empty();
+    const Real scaled = given ? a.scales[k] * Real(in) : Real(out);
+    const bool same = prove_equal(in, out) && (!given || a.scales[k] == 1);
+    // Coordinates of this mode are off by a half also where nothing changes.
+    if (same && !crop && a.coordinate_transformation_mode != "tf_half_pixel_for_nn") continue;
+    const std::optional<double> factor = given ? a.scales[k] : (scaled / Real(in)).number;
+    result.push_back({d, {in, out, scaled, factor, crop ? a.roi[k] : 0, crop ? a.roi[k + count] : 1}});
+  }
+  return result;
 }
 
-/// The image's type with `size(axis, extent)` for its height (0) and width (1).
-Relation resized_type(RelationContext& c, const std::string& layout_text,
+/// `image` with the taps of one axis combined: more than a few in a loop.
+Buffer combined(FuncBuilder& f, const char* name, const Buffer& image, const Resized& along, const Taps& taps,
+                const std::function<Expr(Vars, const Expr&)>& pixel) {
+  constexpr int64_t kMostUnrolled = 8;
+  const DataType real = sum_dtype(image);
+  Shape shape = image->shape;
+  shape[along.dim] = along.axis.out;
+  auto term = [&](Vars i, const Expr& tap) {
+    std::vector<Expr> source = as_indices(i);
+    source[along.dim] = taps.at(i[along.dim], tap);
+    return cast(real, load(image, source)) * load(taps.weight, {i[along.dim], tap});
+  };
+  if (taps.count > kMostUnrolled) {
+    Buffer sum = f.reduce(name, shape, {Expr(taps.count)}, tir::Combiner::kSum,
+                          [&](Vars i, Vars tap) { return term(i, tap[0]); });
+    return f.compute(name, shape, [&](Vars i) { return pixel(i, at(sum, i)); });
+  }
+  return f.compute(name, shape, [&](Vars i) {
+    Expr sum = fimm(real, 0);
+    for (int64_t tap = 0; tap < taps.count; ++tap) sum = sum + term(i, Expr(tap));
+    return pixel(i, sum);
+  });
+}
+
+Buffer resized(FuncBuilder& f, const ResizeAttrs& a, int rank, const Buffer& x, const TensorType& type) {
+  const Method method = *method_of(a.method);
+  const std::string letters = spatial_letters(rank);
+  const bool crop = a.coordinate_transformation_mode == "tf_crop_and_resize" && !a.roi.empty();
+  const std::vector<Resized> axes = resized_axes(a, layout_or(a.layout, "NC", rank), letters, x, type, crop);
+  const DataType real = sum_dtype(x);
+  // The weights of a row are those of all its pixels: computed once, in tables, not at each pixel.
+  std::vector<Taps> taps;
+  for (const Resized& r : axes) taps.push_back(taps_of(f, a, method, r.axis, real));
+  /// `value` as the result's type; where the pixel lies outside the image, what it is extrapolated by.
+  auto pixel = [&](Vars i, const Expr& value) {
+    Expr inside = cast(type.dtype, value), outside;
+    if (!crop) return inside;
+    for (const Resized& r : axes) {
+      Expr place = coordinate(a.coordinate_transformation_mode, r.axis, i[r.dim]);
+      Expr beyond = logical_or(less(place, f64(0)), less((Real(r.axis.in) - 1).expr(), place));
+      outside = outside ? logical_or(outside, beyond) : beyond;
+    }
+    return select(outside, cast(type.dtype, fimm(real, a.extrapolation_value)), inside);
+  };
+  if (method == Method::kNearest || axes.empty())
+    return f.compute("resize", type.shape, [&](Vars i) {
+      std::vector<Expr> source = as_indices(i);
+      for (size_t k = 0; k < axes.size(); ++k) source[axes[k].dim] = taps[k].at(i[axes[k].dim], Expr(0));
+      return pixel(i, load(x, source));
+    });
+  // Outer axes first: whole vectors of them, and few enough for the inner ones to find them in the cache.
+  Buffer image = x;
+  for (size_t k = 0; k + 1 < axes.size(); ++k)
+    image = combined(f, "lines", image, axes[k], taps[k], [](Vars, const Expr& sum) { return sum; });
+  return combined(f, "resize", image, axes.back(), taps.back(), pixel);
+}
+
+/// The image's type with `size(k, extent)` for its spatial axes.
+Relation resized_type(RelationContext& c, const std::string& layout_text, int rank,
                       const std::optional<DataType>& out_dtype,
-                      const std::function<Expr(int axis, const Expr& extent)>& size) {
+                      const std::function<Expr(int k, const Expr& extent)>& size) {
   const TensorType* x = c.tensor(0);
   if (!x) return Relation::kWaits;
-  Layout layout = Layout::parse(layout_text);
-  require_axes(c, layout, "NCHW");
+  const Layout layout = layout_or(layout_text, "NC", rank);
   require_rank(c, 0, *x, layout.rank());
   Shape shape = x->shape;
-  for (int axis : {0, 1}) {
-    Expr& extent = shape[layout.position("HW"[axis])];
-    extent = size(axis, extent);
+  for (int k = 0; k < rank; ++k) {
+    const char letter = spatial_letters(rank)[k];
+    const int d = layout.position(letter);
+    if (d < 0) mismatch(c, "layout `{}` has no axis {}", layout_text, letter);
+    Expr& extent = shape[d];
+    const Expr resized = size(k, extent);
+    if (as_int(extent) && int_value(extent) == 0 && !(as_int(resized) && int_value(resized) == 0))
+      mismatch(c, "axis {} has no elements, and is to have some", d);
+    extent = resized;
   }
   c.result(tensor_type(shape, out_dtype.value_or(x->dtype)));
   return Relation::kSolved;
@@ -243,46 +321,62 @@ Expr scaled_extent(RelationContext& c, const Expr& extent, double factor, double
                Expr(denominator)));
 }
 
-void require_resize(RelationContext& c, const Resize2dAttrs& a) {
-  if ((!a.scales.empty() && a.scales.size() != 2) || (!a.roi.empty() && a.roi.size() != 4))
-    mismatch(c, "scales must be two numbers, roi four: both starts, both ends");
+bool is_factor(double scale) { return scale > 0 && scale < 1e6; }
+
+void require_resize(RelationContext& c, const ResizeAttrs& a, size_t rank) {
+  if ((!a.scales.empty() && a.scales.size() != rank) || (!a.roi.empty() && a.roi.size() != 2 * rank))
+    mismatch(c, "scales must be {} numbers, roi {}: all starts, then all ends", rank, 2 * rank);
   if (!method_of(a.method))
     mismatch(c, "method is `{}`, must be nearest_neighbor, linear or cubic", a.method);
   const std::string& mode = a.coordinate_transformation_mode;
   if (!is_mode(mode))
     mismatch(c, "coordinate_transformation_mode `{}` is unknown{}", mode,
              did_you_mean(mode, {std::begin(kModes), std::end(kModes)}));
+  for (double scale : a.scales)
+    if (!is_factor(scale)) mismatch(c, "a scale is {}, must be positive", scale);
 }
 
-bool is_factor(double scale) { return scale > 0 && scale < 1e6; }
+/// How wide a filter is must be known.
+void require_known_factor(RelationContext& c, const ResizeAttrs& a, const Expr& in, const Expr& out) {
+  if (a.antialias && a.scales.empty() && !(as_int(in) && as_int(out)))
+    mismatch(c, "antialias to or from a size that is open; give scales");
+}
 
-Relation resize2d_type(RelationContext& c, const Attrs& attrs) {
-  const Resize2dAttrs& a = attrs_as<Resize2dAttrs>(attrs);
-  const bool by_scales = a.size.empty() && a.scales.size() == 2;
-  if (!by_scales && (a.size.size() != 2 || a.size[0] < 1 || a.size[1] < 1))
-    mismatch(c, "size must be two positive numbers");
-  require_resize(c, a);
-  if (by_scales && !(is_factor(a.scales[0]) && is_factor(a.scales[1])))
-    mismatch(c, "scales are {} and {}, must be positive", a.scales[0], a.scales[1]);
-  return resized_type(c, a.layout, a.out_dtype, [&](int axis, const Expr& extent) {
-    return by_scales ? scaled_extent(c, extent, a.scales[axis]) : Expr(a.size[axis]);
+template <int kRank>
+Relation resize_type(RelationContext& c, const Attrs& attrs) {
+  const ResizeAttrs& a = attrs_as<ResizeAttrs>(attrs);
+  const bool by_scales = a.size.empty() && !a.scales.empty();
+  if (!by_scales && (a.size.size() != kRank || std::ranges::min(a.size) < 1))
+    mismatch(c, "size must be {} positive numbers", kRank);
+  require_resize(c, a, kRank);
+  return resized_type(c, a.layout, kRank, a.out_dtype, [&](int k, const Expr& extent) {
+    const Expr size = by_scales ? scaled_extent(c, extent, a.scales[k]) : Expr(a.size[k]);
+    require_known_factor(c, a, extent, size);
+    return size;
   });
 }
 
-Relation resize2d_like_type(RelationContext& c, const Attrs& attrs) {
-  const Resize2dAttrs& a = attrs_as<Resize2dAttrs>(attrs);
+template <int kRank>
+Relation resize_like_type(RelationContext& c, const Attrs& attrs) {
+  const ResizeAttrs& a = attrs_as<ResizeAttrs>(attrs);
   if (!a.size.empty()) mismatch(c, "size is what the vectors' lengths say, must be empty");
-  require_resize(c, a);
-  const TensorType *rows = c.tensor(1), *columns = c.tensor(2);
-  if (!rows || !columns) return Relation::kWaits;
-  require_rank(c, 1, *rows, 1);
-  require_rank(c, 2, *columns, 1);
-  return resized_type(c, a.layout, a.out_dtype,
-                      [&](int axis, const Expr&) { return (axis == 0 ? rows : columns)->shape[0]; });
+  require_resize(c, a, kRank);
+  Shape lengths;
+  for (size_t k = 0; k < kRank; ++k) {
+    const TensorType* vector = c.tensor(k + 1);
+    if (!vector) return Relation::kWaits;
+    require_rank(c, k + 1, *vector, 1);
+    lengths.push_back(vector->shape[0]);
+  }
+  return resized_type(c, a.layout, kRank, a.out_dtype, [&](int k, const Expr& extent) {
+    require_known_factor(c, a, extent, lengths[k]);
+    return lengths[k];
+  });
 }
 
-Buffers resize2d(FuncBuilder& f, const Attrs& attrs, Inputs in, const Type& result) {
-  return {resized(f, attrs_as<Resize2dAttrs>(attrs), in[0], tensor_of(result))};
+template <int kRank>
+Buffers resize(FuncBuilder& f, const Attrs& attrs, Inputs in, const Type& result) {
+  return {resized(f, attrs_as<ResizeAttrs>(attrs), kRank, in[0], tensor_of(result))};
 }
 
 Relation upsampling_type(RelationContext& c, const Attrs& attrs) {
@@ -291,20 +385,20 @@ Relation upsampling_type(RelationContext& c, const Attrs& attrs) {
     mismatch(c, "method is `{}`, must be nearest_neighbor, bilinear or bicubic", a.method);
   if (!is_factor(a.scale_h) || !is_factor(a.scale_w))
     mismatch(c, "scales are {} and {}, must be positive", a.scale_h, a.scale_w);
-  return resized_type(c, a.layout, std::nullopt, [&](int axis, const Expr& extent) {
+  return resized_type(c, a.layout, 2, std::nullopt, [&](int axis, const Expr& extent) {
     return scaled_extent(c, extent, axis == 0 ? a.scale_h : a.scale_w, 0.5);
   });
 }
 
 Buffers upsampling(FuncBuilder& f, const Attrs& attrs, Inputs in, const Type& result) {
   const UpsamplingAttrs& a = attrs_as<UpsamplingAttrs>(attrs);
-  Resize2dAttrs resize;
+  ResizeAttrs resize;
   resize.layout = a.layout;
   resize.method = a.method;
   resize.coordinate_transformation_mode = a.align_corners                            ? "align_corners"
                                           : *method_of(a.method) == Method::kNearest ? "asymmetric"
                                                                                      : "half_pixel";
-  return {resized(f, resize, in[0], tensor_of(result))};
+  return {resized(f, resize, 2, in[0], tensor_of(result))};
 }
 
 constexpr Op row(const char* name, const char* doc, const NodeType* attrs, InferType infer, Compute compute,
@@ -319,13 +413,27 @@ constexpr Op row(const char* name, const char* doc, const NodeType* attrs, Infer
           .layout = LayoutRule::kAttribute};
 }
 
+template <int kRank>
+constexpr Op resize_row(const char* name) {
+  return row(
+      name,
+      "The image at another size, or `scales` times as large; coordinate modes and rounding as in ONNX "
+      "Resize.",
+      &ResizeAttrs::kType, resize_type<kRank>, resize<kRank>);
+}
+template <int kRank>
+constexpr Op resize_like_row(const char* name) {
+  return row(name, "The same with spatial axes as long as vectors, one for each.", &ResizeAttrs::kType,
+             resize_like_type<kRank>, resize<kRank>, 1 + kRank);
+}
+
 constexpr Op kImageOps[] = {
-    row("image.resize2d",
-        "The image at another size, or `scales` times as large; coordinate modes and rounding as in ONNX "
-        "Resize.",
-        &Resize2dAttrs::kType, resize2d_type, resize2d),
-    row("image.resize2d_like", "The same with as many rows and columns as two vectors have elements.",
-        &Resize2dAttrs::kType, resize2d_like_type, resize2d, 3),
+    resize_row<1>("image.resize1d"),
+    resize_row<2>("image.resize2d"),
+    resize_row<3>("image.resize3d"),
+    resize_like_row<1>("image.resize1d_like"),
+    resize_like_row<2>("image.resize2d_like"),
+    resize_like_row<3>("image.resize3d_like"),
     row("nn.upsampling", "The image enlarged by factors.", &UpsamplingAttrs::kType, upsampling_type,
         upsampling),
 };

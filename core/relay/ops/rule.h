@@ -73,6 +73,8 @@ void require_integers(RelationContext& c, size_t arg, const TensorType& type);
 void require_axes(RelationContext& c, const Layout& layout, const std::string& letters);
 /// The argument's type becomes shape and dtype when it is a hole, else it must agree; Error with both shapes.
 void demand(RelationContext& c, size_t arg, const Shape& shape, DataType dtype);
+/// The axes of a transpose, counted from the front: all reversed where there are none.
+Ints permutation(const TransposeAttrs& a, size_t rank);
 /// One number stands for all `count`; none stand for `fallback` each.
 Ints per_axis(RelationContext& c, const char* what, const Ints& values, size_t count, int64_t fallback);
 /// Padding as all begins, then all ends.

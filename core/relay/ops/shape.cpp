@@ -213,18 +213,6 @@ Relation squeeze_type(RelationContext& c, const Attrs& attrs) {
   return Relation::kSolved;
 }
 
-Ints permutation(const TransposeAttrs& a, size_t rank) {
-  Ints axes(rank);
-  if (!a.axes || (a.axes->empty() && rank)) {
-    // No axes: all reversed.
-    std::iota(axes.rbegin(), axes.rend(), 0);
-    return axes;
-  }
-  axes = *a.axes;
-  for (int64_t& axis : axes) axis = axis < 0 ? axis + static_cast<int64_t>(rank) : axis;
-  return axes;
-}
-
 Relation transpose_type(RelationContext& c, const Attrs& attrs) {
   const TensorType* x = c.tensor(0);
   if (!x) return Relation::kWaits;
@@ -380,6 +368,18 @@ constexpr Op kShapeOps[] = {
      .narrow = NarrowRule::kChoice},
 };
 }  // namespace
+
+Ints permutation(const TransposeAttrs& a, size_t rank) {
+  Ints axes(rank);
+  if (!a.axes || (a.axes->empty() && rank)) {
+    // No axes: all reversed.
+    std::iota(axes.rbegin(), axes.rend(), 0);
+    return axes;
+  }
+  axes = *a.axes;
+  for (int64_t& axis : axes) axis = axis < 0 ? axis + static_cast<int64_t>(rank) : axis;
+  return axes;
+}
 
 std::span<const Op> shape_ops() { return kShapeOps; }
 

@@ -194,12 +194,11 @@ class ToInteger final : public ExprMutator {
 
   Expr transpose(const Call& call) {
     auto q = quantized(call.args[0]);
-    const auto& axes = ops::attrs_as<TransposeAttrs>(call.attrs).axes;
     if (!q || !q->is_8_bit()) return {};
-    // Where the axis of the scales goes; without `axes` the transpose reverses all.
-    int64_t rank = rank_of(call.args[0]), axis = rank - 1 - q->axis;
-    for (int64_t i = 0; axes && i < rank; ++i)
-      if (((*axes)[static_cast<size_t>(i)] + rank) % rank == q->axis) axis = i;
+    // Where the axis of the scales goes.
+    const Ints axes = ops::permutation(ops::attrs_as<TransposeAttrs>(call.attrs),
+                                       static_cast<size_t>(rank_of(call.args[0])));
+    const int64_t axis = std::ranges::find(axes, q->axis) - axes.begin();
     return dequantized(typed_call("transpose", {q->value}, call.attrs), q->scale, q->zero, axis);
   }
 

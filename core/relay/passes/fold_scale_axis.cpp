@@ -88,6 +88,8 @@ class Folder final : public ExprMutator {
     const auto& shape = weight->checked_type.as<TensorType>()->shape;
     const int64_t* channels = as_int(shape[0]);
     if (!weight.as<Constant>() || !channels || !scales_channels(scale, *channels, axes_after)) return {};
+    // Narrow weights are rounded already, and scales of their sums are not.
+    if (weight.as<Constant>()->value.dtype() != scale.as<Constant>()->value.dtype()) return {};
     Tensor factors = scale.as<Constant>()->value;
     // (c) along the first axis of the weight; one number stays one.
     std::vector<int64_t> aligned(weight_axes_after + 1, 1);

@@ -60,13 +60,9 @@ Expr reshape(const Expr& e, const Call& call) {
   return inner ? as_reshape(e, inner->args[0]) : nullptr;
 }
 
-/// The order of the axes, counted from the front; reversed where the call names none.
 std::vector<int64_t> axes_of(const Call& call) {
-  auto rank = static_cast<int64_t>(call.args[0]->checked_type.as<TensorType>()->shape.size());
-  const auto& given = call.attrs.as<TransposeAttrs>()->axes;
-  std::vector<int64_t> axes;
-  for (int64_t i = 0; i < rank; ++i) axes.push_back(given ? ((*given)[i] + rank) % rank : rank - 1 - i);
-  return axes;
+  return ops::permutation(*call.attrs.as<TransposeAttrs>(),
+                          call.args[0]->checked_type.as<TensorType>()->shape.size());
 }
 
 /// Axes of one element alone change their places: the elements keep their order.

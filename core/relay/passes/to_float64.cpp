@@ -44,7 +44,7 @@ constexpr AttrsRow kAttrs[] = {
     row<DenseAttrs, &DenseAttrs::out_dtype>(),
     row<MatmulAttrs, &MatmulAttrs::out_dtype>(),
     row<BatchMatmulAttrs, &BatchMatmulAttrs::out_dtype>(),
-    row<Resize2dAttrs, &Resize2dAttrs::out_dtype>(),
+    row<ResizeAttrs, &ResizeAttrs::out_dtype>(),
     row<CastAttrs, &CastAttrs::dtype>(),
     row<InitAttrs, &InitAttrs::dtype>(),
     row<DtypeAttrs, &DtypeAttrs::dtype>(),

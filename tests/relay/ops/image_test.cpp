@@ -6,7 +6,7 @@ namespace lathe::relay {
 namespace {
 
 Attrs resize(Ints size, const char* method, const char* mode, const char* rounding = "") {
-  return attrs<Resize2dAttrs>([&](auto& a) {
+  return attrs<ResizeAttrs>([&](auto& a) {
     a.size = size;
     a.method = method;
     a.coordinate_transformation_mode = mode;
@@ -43,7 +43,7 @@ TEST(ImageOps, CoordinatesAndRounding) {
 TEST(ImageOps, PixelsOutsideACropAreExtrapolated) {
   for (const char* method : {"nearest_neighbor", "linear", "cubic"}) {
     SCOPED_TRACE(method);
-    Attrs a = attrs<Resize2dAttrs>([&](auto& r) {
+    Attrs a = attrs<ResizeAttrs>([&](auto& r) {
       r.size = {1, 4}, r.method = method, r.coordinate_transformation_mode = "tf_crop_and_resize";
       r.roi = {0, -1, 0, 2}, r.extrapolation_value = 9;
     });
@@ -61,7 +61,7 @@ TEST(ImageOps, Cubic) {
 }
 
 TEST(ImageOps, BothAxesAndBlockedLayouts) {
-  Attrs a = attrs<Resize2dAttrs>([](auto& r) { r.size = {4, 2}, r.layout = "NCHW2c"; });
+  Attrs a = attrs<ResizeAttrs>([](auto& r) { r.size = {4, 2}, r.layout = "NCHW2c"; });
   check_rows({{"linear",
                "image.resize2d",
                a,
@@ -80,6 +80,92 @@ TEST(ImageOps, BothAxesAndBlockedLayouts) {
                [](const Values& x, const Index& i) {
                  return x(0, {0, i[1], i[2] / 2, i[3] / 3});
                }}});
+}
+
+/// The weighted mean that a filter of triangles gives at `place`, `width` to each side, ends repeated.
+double smoothed(const std::function<double(int64_t)>& x, int64_t extent, double place, double width) {
+  double sum = 0, total = 0;
+  for (int64_t k = -2 * extent; k < 3 * extent; ++k) {
+    const double weight = std::max(0.0, 1 - std::abs(place - static_cast<double>(k)) / width);
+    sum += weight * x(std::clamp(k, int64_t{0}, extent - 1)), total += weight;
+  }
+  return sum / total;
+}
+
+TEST(ImageOps, OneAndThreeAxes) {
+  auto half_pixel = [](int64_t i, double factor) { return (static_cast<double>(i) + 0.5) / factor - 0.5; };
+  check_rows(
+      {{"linear, one axis",
+        "image.resize1d",
+        resize({9}, "linear", "half_pixel"),
+        {{2, 3, 6}},
+        {2, 3, 9},
+        [&](const Values& x, const Index& i) {
+          return smoothed([&](int64_t k) { return x(0, {i[0], i[1], k}); }, 6, half_pixel(i[2], 1.5), 1);
+        }},
+       {"nearest, three axes",
+        "image.resize3d",
+        resize({4, 3, 10}, "nearest_neighbor", "asymmetric", "floor"),
+        {{1, 2, 2, 3, 5}},
+        {1, 2, 4, 3, 10},
+        [](const Values& x, const Index& i) {
+          return x(0, {0, i[1], i[2] / 2, i[3], i[4] / 2});
+        }},
+       {"linear, three axes",
+        "image.resize3d",
+        resize({4, 3, 5}, "linear", "half_pixel"),
+        {{1, 2, 2, 6, 5}},
+        {1, 2, 4, 3, 5},
+        [&](const Values& x, const Index& i) {
+          auto row = [&](int64_t d) {
+            return smoothed(
+                [&](int64_t h) {
+                  return x(0, {0, i[1], d, h, i[4]});
+                },
+                6, half_pixel(i[3], 0.5), 1);
+          };
+          return smoothed(row, 2, half_pixel(i[2], 2), 1);
+        }}});
+}
+
+TEST(ImageOps, AnyAxesByTheLayout) {
+  Attrs a = attrs<ResizeAttrs>([](auto& r) {
+    r.size = {4, 6}, r.layout = "HNWC", r.method = "nearest";
+    r.coordinate_transformation_mode = "asymmetric";
+  });
+  check_rows({{"channels last",
+               "image.resize2d",
+               a,
+               {{2, 3, 3, 2}},
+               {4, 3, 6, 2},
+               [](const Values& x, const Index& i) {
+                 return x(0, {i[0] / 2, i[1], i[2] / 2, i[3]});
+               }}});
+}
+
+TEST(ImageOps, WiderFiltersWhereAnAxisShrinks) {
+  // 4 / 0.6 taps, and more than are written out one by one.
+  for (const auto& [in, out] : {std::pair<int64_t, int64_t>{10, 6}, {96, 4}, {5, 9}}) {
+    Attrs a = attrs<ResizeAttrs>([&](auto& r) { r.size = {out}, r.antialias = true; });
+    const double factor = static_cast<double>(out) / static_cast<double>(in);
+    check_rows(
+        {{"antialias", "image.resize1d", a, {{1, 2, in}}, {1, 2, out}, [&](const Values& x, const Index& i) {
+            return smoothed(
+                [&](int64_t k) {
+                  return x(0, {0, i[1], k});
+                },
+                in, (static_cast<double>(i[2]) + 0.5) / factor - 0.5, std::max(1.0, 1 / factor));
+          }}});
+  }
+  // The example of the ONNX specification, by cubes.
+  Attrs a = attrs<ResizeAttrs>([](auto& r) {
+    r.scales = {0.6, 0.6}, r.method = "cubic", r.cubic_alpha = -0.75, r.antialias = true;
+  });
+  Tensor x({1, 1, 4, 4}, kFloat32);
+  for (int64_t i = 0; i < 16; ++i) x.set(i, static_cast<double>(i + 1));
+  Tensor y = run_op("image.resize2d", a, {x})[0];
+  const double kExpected[] = {2.5180721, 4.2858863, 9.589329, 11.357142};
+  for (int64_t i = 0; i < 4; ++i) EXPECT_NEAR(y.value(i), kExpected[i], 1e-5);
 }
 
 TEST(ImageOps, ConvTranspose) {
@@ -124,6 +210,10 @@ TEST(ImageOps, Refuse) {
       "image.resize2d: coordinate_transformation_mode `half_pixels` is unknown; did you mean `half_pixel`?");
   EXPECT_EQ(relation_error("image.resize2d", resize({2, 2}, "area", "half_pixel"), {{1, 1, 2, 2}}),
             "image.resize2d: method is `area`, must be nearest_neighbor, linear or cubic");
+  EXPECT_EQ(relation_error("image.resize3d", resize({2, 2}, "linear", "half_pixel"), {{1, 1, 2, 2, 2}}),
+            "image.resize3d: size must be 3 positive numbers");
+  EXPECT_EQ(relation_error("image.resize1d", resize({2}, "linear", "half_pixel"), {{1, 1, 0}}),
+            "image.resize1d: axis 2 has no elements, and is to have some");
 }
 
 }  // namespace

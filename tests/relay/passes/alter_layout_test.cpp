@@ -242,7 +242,7 @@ TEST(AlterLayout, PadsResizesAndLeaksInBlocks) {
   auto pad = std::make_unique<PadAttrs>();
   pad->pad_width = {{0, 0}, {0, 0}, {1, 0}, {0, 2}};
   x = typed_call("nn.pad", {x, typed_constant(full({}, kFloat32, 0.5))}, seal(std::move(pad)));
-  auto twice = std::make_unique<Resize2dAttrs>();
+  auto twice = std::make_unique<ResizeAttrs>();
   twice->size = {10, 12};
   x = typed_call("image.resize2d", {x}, seal(std::move(twice)));
   auto half = std::make_unique<UpsamplingAttrs>();

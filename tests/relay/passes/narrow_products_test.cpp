@@ -249,5 +249,33 @@ TEST(MixedPrecision, LeavesChannelsByThemselves) {
   EXPECT_EQ(grouped(4), kBFloat16);
 }
 
+/// Vectors of one or two channels' results are of pixels, whatever makes the data.
+TEST(MixedPrecision, LeavesConvolutionsOfOneOrTwoChannels) {
+  auto type_for = [](int64_t channels) {
+    Expr x = typed_call("tanh", {input_of("x", {1, 8, 9, 9})});
+    Module module =
+        closed(typed_call("nn.conv2d", {x, typed_constant(random_tensor({channels, 8, 5, 5}, kFloat32, 3))},
+                          make<ConvAttrs>()));
+    module = map_functions(module, [](const Ref<Function>& f) { return to_mixed_precision(f); });
+    return type_of(calls_of(module, "nn.conv2d")[0]->args[0]);
+  };
+  EXPECT_EQ(type_for(1), kFloat32);
+  EXPECT_EQ(type_for(2), kFloat32);
+  EXPECT_EQ(type_for(3), kBFloat16);
+}
+
+/// A scale that was not folded before weights were rounded stays behind the convolution.
+TEST(MixedPrecision, ScalesDoNotFoldIntoNarrowWeights) {
+  Expr weight = typed_constant(random_tensor({8, 4, 3, 3}, kBFloat16, 3));
+  auto attrs = std::make_unique<ConvAttrs>();
+  attrs->out_dtype = kFloat32;
+  Expr x = typed_call("cast", {input_of("x", {1, 4, 9, 9})}, make<CastAttrs>(kBFloat16));
+  Expr y = typed_call("multiply", {typed_call("nn.conv2d", {x, weight}, seal(std::move(attrs))),
+                                   typed_constant(random_tensor({8, 1, 1}, kFloat32, 4))});
+  Module module = run_passes(closed(y), std::vector{PassId::kFoldScaleAxis, PassId::kInferType}, {});
+  EXPECT_EQ(calls_of(module, "multiply").size(), 1u);
+  EXPECT_EQ(type_of(calls_of(module, "nn.conv2d")[0]->args[1]), kBFloat16);
+}
+
 }  // namespace
 }  // namespace lathe::relay

@@ -40,7 +40,7 @@ Blocked block_by_attribute(BlockedGraph& graph, const Ref<Call>& e) {
   // Which attributes the operator has says how it is told; the others answer null.
   if (!result) result = told_of_layout<PoolAttrs>(*e, data, args);
   if (!result) result = told_of_layout<AdaptivePoolAttrs>(*e, data, args);
-  if (!result) result = told_of_layout<Resize2dAttrs>(*e, data, args);
+  if (!result) result = told_of_layout<ResizeAttrs>(*e, data, args);
   if (!result) result = told_of_layout<UpsamplingAttrs>(*e, data, args);
   return result ? Blocked{result, data.block, channels_of(e)} : Blocked{};
 }
