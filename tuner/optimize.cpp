@@ -1,7 +1,7 @@
 #include "tuner/optimize.h"
 
 #include "core/codegen/host_target.h"
-#include "core/program/emit.h"
+#include "core/program/ports.h"
 #include "core/program/shorten.h"
 #include "core/program/stretches.h"
 #include "core/relay/analysis/call_type.h"

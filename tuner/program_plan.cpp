@@ -1,9 +1,11 @@
 #include "tuner/program_plan.h"
 
-#include <cstring>
 #include <map>
+#include <string_view>
+#include <unordered_map>
 
 #include "core/program/emit.h"
+#include "core/program/ports.h"
 #include "core/support/placed_error.h"
 #include "schedules/family.h"
 #include "tuner/plan_sizes.h"
@@ -19,14 +21,10 @@ class Constants {
   /// Its place; that of an equal one, where there is one.
   int64_t place(const Tensor& data) {
     if (data.bytes() == 0) return 0;
-    auto [first, last] = of_size_.equal_range(data.bytes());
-    for (auto each = first; each != last; ++each) {
-      const runtime::ModuleImage::Constant& known = image_.constants[each->second];
-      if (std::memcmp(known.data.data(), data.data(), static_cast<size_t>(data.bytes())) == 0)
-        return known.at;
-    }
-    of_size_.emplace(data.bytes(), image_.constants.size());
+    const std::string_view bytes(static_cast<const char*>(data.data()), static_cast<size_t>(data.bytes()));
     const int64_t at = image_.plan.constant_bytes;
+    auto [known, fresh] = places_.emplace(bytes, at);
+    if (!fresh) return known->second;
     image_.constants.push_back({at, data});
     image_.plan.constant_bytes = runtime::align_up(at + data.bytes());
     return at;
@@ -34,7 +32,7 @@ class Constants {
 
  private:
   runtime::ModuleImage& image_;
-  std::multimap<int64_t, size_t> of_size_;  // in bytes; places in image_.constants
+  std::unordered_map<std::string_view, int64_t> places_;  // by contents, which the image holds
 };
 
 /// The plan with the places of its constants in the module.

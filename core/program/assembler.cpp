@@ -1,6 +1,7 @@
 #include "core/program/assembler.h"
 
 #include <algorithm>
+#include <boost/dynamic_bitset.hpp>
 #include <queue>
 #include <unordered_map>
 
@@ -89,21 +90,22 @@ void Assembler::remove_unreached() {
 }
 
 /// From the end: the code only goes forward, so one way back over it knows all that is used later. What is
-/// pure and of no later use is left out.
+/// pure and of no later use is left out. What is used after a target is kept until its first jump, which is
+/// the last one met on the way back: as many sets at once as branches nest, not as there are branches.
 void Assembler::mark_last_uses() {
-  std::vector<bool> is_target(code_.size());
-  for (const Instruction& i : code_)
-    for (int32_t target : i.targets) is_target[static_cast<size_t>(target)] = true;
-  std::unordered_map<size_t, std::vector<bool>> used_after;  // by target
-  std::vector<bool> used(static_cast<size_t>(registers_)), kept(code_.size(), true);
+  using Registers = boost::dynamic_bitset<>;
+  std::unordered_map<size_t, size_t> first_jump;  // by target
+  for (size_t at = 0; at < code_.size(); ++at)
+    for (int32_t target : code_[at].targets) first_jump.emplace(static_cast<size_t>(target), at);
+  std::unordered_map<size_t, Registers> used_after;  // by target
+  Registers used(static_cast<size_t>(registers_));
+  std::vector<bool> kept(code_.size(), true);
   for (size_t at = code_.size(); at-- > 0;) {
     Instruction& i = code_[at];
-    if (!goes_on(i.op)) used.assign(used.size(), false);
-    for (int32_t target : i.targets) {
-      const std::vector<bool>& there = used_after.at(static_cast<size_t>(target));
-      for (size_t r = 0; r < used.size(); ++r)
-        if (there[r]) used[r] = true;
-    }
+    if (!goes_on(i.op)) used.reset();
+    for (int32_t target : i.targets) used |= used_after.at(static_cast<size_t>(target));
+    for (int32_t target : i.targets)
+      if (first_jump.at(static_cast<size_t>(target)) == at) used_after.erase(static_cast<size_t>(target));
     const bool wanted = !is_pure(i) || used[static_cast<size_t>(i.results[0])];
     kept[at] = wanted;
     if (wanted) {
@@ -114,7 +116,7 @@ void Assembler::mark_last_uses() {
         used[r] = true;
       }
     }
-    if (is_target[at]) used_after[at] = used;
+    if (first_jump.count(at)) used_after[at] = used;
   }
   remove(kept);
 }

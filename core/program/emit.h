@@ -15,23 +15,10 @@ struct Code {
   std::vector<Tensor> constants;
 };
 
-/// A tensor of the interface: an input, or an output.
-struct TensorPort {
-  std::string name;
-  Ref<relay::TensorType> type;
-};
-
 /// Closures get the values that they capture, matches become decisions (match_tree.h), calls in tail position
 /// tail calls. The entry takes the tensors of main's parameters, tuples taken apart, and gives those of its
 /// value in a tuple; where one of them is something else, the entry is main itself. Throws PlacedError for
 /// what cannot be compiled. REQUIRES: outline_stretches().
 Code emit(const relay::Module& module);
-
-/// Whether main takes and gives tensors, and tuples of them.
-bool has_ports(const relay::Function& main);
-/// The tensors of main's parameters and of its value, as the entry takes and gives them. Throws Error where
-/// main has another type.
-std::vector<TensorPort> input_ports(const relay::Function& main);
-std::vector<TensorPort> output_ports(const relay::Function& main);
 
 }  // namespace lathe::program

@@ -9,21 +9,38 @@
 namespace lathe::program {
 namespace {
 
-/// Each test by native code and by the virtual machine.
-class Limits : public testing::TestWithParam<runtime::RunBy> {
+enum class By { kNative, kHastyNative, kVirtualMachine };
+
+/// The program beside more instructions than LLVM is asked to optimize.
+std::string with_padding(std::string text) {
+  text.replace(text.find("@main("), 5, "@rest");
+  text += "\ndef @padding(%n: int32) -> int32 {\n  let %v0 = %n;\n";
+  for (int i = 0; i < 1200; ++i)
+    text += fmt::format("let %v{0} = if (%v{1} == {0}) {{ %v{1} * 3 }} else {{ %v{1} + 1 }};\n", i + 1, i);
+  return text + "  %v1200\n}\ndef @main() { if (@padding(5) == 0) { @rest() } else { @rest() } }";
+}
+
+/// Each test by native code of both kinds and by the virtual machine.
+class Limits : public testing::TestWithParam<By> {
  protected:
   runtime::Machine& compile(const std::string& text) {
-    compiled_.emplace(relay::parse_module(text, "t"));
-    return GetParam() == runtime::RunBy::kBest ? compiled_->machine() : compiled_->virtual_machine();
+    const bool hasty = GetParam() == By::kHastyNative;
+    compiled_.emplace(relay::parse_module(hasty ? with_padding(text) : text, "t"));
+    size_t instructions = 0;
+    for (const auto& function : compiled_->program().functions) instructions += function.code.size();
+    EXPECT_EQ(instructions > 3000, hasty);
+    return GetParam() == By::kVirtualMachine ? compiled_->virtual_machine() : compiled_->machine();
   }
   std::string value(runtime::Machine& machine) const { return compiled_->value(machine); }
 
  private:
   std::optional<Compiled> compiled_;
 };
-INSTANTIATE_TEST_SUITE_P(By, Limits, testing::Values(runtime::RunBy::kBest, runtime::RunBy::kInstructions),
+INSTANTIATE_TEST_SUITE_P(By, Limits, testing::Values(By::kNative, By::kHastyNative, By::kVirtualMachine),
                          [](const auto& info) {
-                           return info.param == runtime::RunBy::kBest ? "NativeCode" : "VirtualMachine";
+                           return info.param == By::kNative        ? "NativeCode"
+                                  : info.param == By::kHastyNative ? "HastyNativeCode"
+                                                                   : "VirtualMachine";
                          });
 
 TEST_P(Limits, AMillionStepsInTailPosition) {
@@ -87,6 +104,18 @@ TEST_P(Limits, CyclesThroughReferencesAreFreed) {
   EXPECT_EQ(cycles.heap().used_bytes(), 0);
   // Two or three thousand of them at a time.
   EXPECT_LT(cycles.heap().held_bytes(), 2 << 20);
+}
+
+// One way back over the code, with as many sets of registers as branches nest; no pass of LLVM that looks at
+// all branches for each. A test that takes minutes has found that it is not so.
+TEST_P(Limits, FiveThousandBranchesInARow) {
+  if (GetParam() == By::kNative) GTEST_SKIP() << "so many are compiled hastily";
+  std::string text = "def @main() -> int32 {\n  let %r = ref(1);\n";
+  for (int i = 0; i < 5000; ++i)
+    text += fmt::format("let %u{0} = %r := if (!%r == {1}) {{ !%r + 2 }} else {{ !%r + 1 }};\n", i, i + 1);
+  Compiled compiled(relay::parse_module(text + "!%r }", "t"));
+  const bool native = GetParam() == By::kHastyNative;
+  EXPECT_EQ(compiled.value(native ? compiled.machine() : compiled.virtual_machine()), "5002");
 }
 
 TEST_P(Limits, RecursionWithoutEndIsAnError) {

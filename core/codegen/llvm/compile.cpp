@@ -48,6 +48,10 @@ MachineFeatures features_of(const llvm::TargetMachine& machine, const Target& ta
           .bfloat16 = has("+avx512bf16,+avx512vl")};
 }
 
+/// LLVM takes half a millisecond for an instruction of a program, and more where functions are long: beyond
+/// so many the code is made hastily, which is four to eight times quicker done and slower to run.
+constexpr size_t kMostOptimized = 3000;
+
 /// A module of one program, or of none, and the code made of it.
 class Compilation {
  public:
@@ -59,7 +63,7 @@ class Compilation {
     module_.setDataLayout(machine_->createDataLayout());
   }
   Compilation(const tir::Func& func, const Target& target) : Compilation(target) {
-    vectorized_ = is_vectorized(func);
+    effort_ = is_vectorized(func) ? Effort::kCleanUp : Effort::kAutoVectorize;
     KernelState state{module_, target, func, plan_registers(func->body), features_of(*machine_, target)};
     Emitter::emit_kernel(state);
     kernel_ = {func->name, state.workspace_bytes, state.open_workspace};
@@ -69,6 +73,9 @@ class Compilation {
       : Compilation(target) {
     ProgramState state{module_, program, constants};
     ProgramEmitter::emit(state, target);
+    size_t instructions = 0;
+    for (const runtime::CodeFunction& function : program.functions) instructions += function.code.size();
+    if (instructions > kMostOptimized) effort_ = Effort::kHasty;
     kernel_.name = runtime::kNativeSymbol;
   }
 
@@ -79,7 +86,7 @@ class Compilation {
     llvm::raw_string_ostream stream(fault);
     // LLVM crashes on invalid code, or compiles it to something: neither names the fault.
     CHECK(!llvm::verifyModule(module_, &stream), "code generation made invalid LLVM IR: {}", fault);
-    optimize(module_, *machine_, vectorized_ ? Effort::kCleanUp : Effort::kAutoVectorize);
+    optimize(module_, *machine_, effort_);
     std::string result = emit_code(module_, *machine_, type);
     if (!error_.empty()) fail("llvm: {}", error_);
     return result;
@@ -90,7 +97,7 @@ class Compilation {
   llvm::LLVMContext context_;
   std::unique_ptr<llvm::TargetMachine> machine_;
   llvm::Module module_;
-  bool vectorized_ = true;  // LLVM's vectorizers have nothing to do
+  Effort effort_ = Effort::kCleanUp;
   Kernel kernel_;
 };
 

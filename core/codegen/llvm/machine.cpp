@@ -70,6 +70,7 @@ llvm::ModulePassManager clean_up_pipeline() {
 }  // namespace
 
 void optimize(llvm::Module& module, llvm::TargetMachine& machine, Effort effort) {
+  if (effort == Effort::kHasty) return machine.setOptLevel(llvm::CodeGenOptLevel::None);
   llvm::PassBuilder builder(&machine);
   llvm::LoopAnalysisManager loops;
   llvm::FunctionAnalysisManager functions;

@@ -17,8 +17,11 @@ void initialize_llvm();
 /// Throws Error when LLVM does not know the target.
 std::unique_ptr<llvm::TargetMachine> make_machine(const Target& target);
 
-/// A vectorized program needs scalar clean-up only; LLVM's vectorizers and unrollers would but waste time.
-enum class Effort : uint8_t { kCleanUp, kAutoVectorize };
+enum class Effort : uint8_t {
+  kHasty,          // nothing here, and the fast selection of instructions and registers in emit_code()
+  kCleanUp,        // scalar: of a vectorized program LLVM's vectorizers and unrollers would but waste time
+  kAutoVectorize,  // all that LLVM has
+};
 void optimize(llvm::Module& module, llvm::TargetMachine& machine, Effort effort);
 
 /// Throws Error with LLVM's message when it cannot.

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstring>
 
-#include "core/runtime/most_bytes.h"
 #include "core/runtime/pages.h"
 #include "core/support/error.h"
 
@@ -340,125 +339,6 @@ void Machine::branch(const Instruction& i) {
     fault(Fault::kNoSuchData);
   jump(i, by.tag - static_cast<size_t>(i.number));
   done(i.args[0]);
-}
-
-/// Finds the memory of an input. False when it is not of the type that the plan was made for.
-bool Machine::plan_input(const Datum& datum, uint32_t type, size_t number) {
-  if (datum.kind == Kind::kTensor && datum.tag == type) {
-    plan_inputs_[number] = reinterpret_cast<TensorObject*>(datum.object)->data;
-    return true;
-  }
-  const TensorType& wanted = types_[type];
-  // Of another shape than types say it is by way of `?`.
-  if (datum.kind == Kind::kTensor && types_[datum.tag].dtype == wanted.dtype && !wanted.shape.empty())
-    fail("a tensor of shape {} where {} is expected", shape_text(types_[datum.tag].shape),
-         shape_text(wanted.shape));
-  if (!wanted.shape.empty() || !datum.is_number(wanted.dtype)) return false;
-  store_number(wanted.dtype, datum.number, slots_[number].bytes);
-  plan_inputs_[number] = slots_[number].bytes;
-  return true;
-}
-
-/// Result `number` of a plan that has run. The results before it are in args_.
-Datum Machine::plan_result(const LinkedPlan& plan, std::span<const Datum> inputs, size_t number) {
-  using enum PlanCall::Source;
-  const PlanCall::Result& result = plan.call.results()[number];
-  const uint32_t type = plan.outputs[number];
-  const bool is_number = types_[type].shape.empty();
-  if (result.source == kOwn && !is_number) return args_[number];
-  void* data = result.source == kOwn       ? plan_results_[number]
-               : result.source == kEarlier ? plan_results_[result.number]
-               : result.source == kInput   ? plan_inputs_[result.number]
-                                           : result.address;
-  if (is_number || result.source == kConstant) return number_or_view(type, data, nullptr);
-  // A view of a value that has the memory already.
-  const Datum* holder = result.source == kEarlier ? &args_[result.number]
-                        : result.source == kInput ? &inputs[result.number]
-                                                  : nullptr;
-  if (holder && holder->kind == Kind::kTensor) {
-    auto* object = reinterpret_cast<TensorObject*>(holder->object);
-    return number_or_view(type, data, memory_of(object));
-  }
-  // A copy: of the arena, or of a number that becomes a tensor of one element.
-  TensorObject* object = heap_.make_tensor(types_[type].bytes);
-  if (types_[type].bytes > 0) std::memcpy(object->data, data, static_cast<size_t>(types_[type].bytes));
-  return Datum::of(Kind::kTensor, type, &object->head);
-}
-
-/// Gives a plan with open dimensions the numbers that its inputs say. False when they are of other types.
-bool Machine::follow_inputs(LinkedPlan& plan, std::span<const Datum> inputs) {
-  auto known = [&](size_t k) {
-    return inputs[k].kind == Kind::kTensor
-               ? inputs[k].tag == plan.inputs[k]
-               : plan.inputs[k] != kNoType && types_[plan.inputs[k]].shape.empty();
-  };
-  size_t same = 0;
-  while (same < inputs.size() && known(same)) ++same;
-  if (same == inputs.size()) return true;
-
-  std::vector<std::vector<int64_t>> shapes;
-  for (size_t k = 0; k < inputs.size(); ++k) {
-    const bool is_tensor = inputs[k].kind == Kind::kTensor;
-    if (!is_tensor && inputs[k].kind != Kind::kNumber) return false;
-    shapes.push_back(is_tensor ? types_[inputs[k].tag].shape : std::vector<int64_t>{});
-  }
-  // Nothing is known should the sizes turn out wrong.
-  std::vector<uint32_t> tags(std::move(plan.inputs));
-  plan.inputs.assign(inputs.size(), kNoType);
-  if (!plan.call.fits(shapes)) return false;
-  plan.call.bind(shapes);
-  const Plan& bound = plan.call.plan();
-  // What grows by a row at a time allocates rarely.
-  if (bound.arena_bytes > arena_bytes_)
-    make_arena(std::max(bound.arena_bytes, std::min(arena_bytes_ + arena_bytes_ / 2, kMostBytes)));
-  else
-    plan.call.place(static_cast<char*>(arena_.get()));
-  auto type_of = [&](const Port& port) { return type_number(bound.values[static_cast<size_t>(port.value)]); };
-  for (size_t k = 0; k < bound.outputs.size(); ++k) plan.outputs[k] = type_of(bound.outputs[k]);
-  for (size_t k = 0; k < inputs.size(); ++k) tags[k] = type_of(bound.inputs[k]);
-  plan.inputs = std::move(tags);
-  return true;
-}
-
-/// The results are in args_, where unwind() finds them. False when the inputs are not of the plan's types.
-bool Machine::run_plan(size_t number, std::span<const Datum> inputs) {
-  LinkedPlan& plan = plans_[number];
-  try {
-    if (plan.call.is_open() && !follow_inputs(plan, inputs)) return false;
-    for (size_t k = 0; k < inputs.size(); ++k)
-      if (!plan_input(inputs[k], plan.inputs[k], k)) return false;
-  } catch (const Error& error) {
-    throw Error(program_.plans[number].model + error.what());
-  }
-  args_.assign(plan.outputs.size(), Datum());
-  for (size_t k = 0; k < args_.size(); ++k) {
-    const TensorType& type = types_[plan.outputs[k]];
-    plan_results_[k] = nullptr;
-    if (plan.call.results()[k].source != PlanCall::Source::kOwn) continue;
-    if (type.shape.empty()) {
-      plan_results_[k] = slots_[plan_inputs_.size() + k].bytes;
-      continue;
-    }
-    TensorObject* object = heap_.make_tensor(type.bytes);
-    args_[k] = Datum::of(Kind::kTensor, plan.outputs[k], &object->head);
-    plan_results_[k] = object->data;
-  }
-  plan.call.run(plan_inputs_.data(), plan_results_.data(), parallel_,
-                spent_.empty() ? spent_ : spent_.subspan(plan.first_step, plan.call.steps()));
-  if (!calls_.empty())
-    for (size_t step = 0; step < plan.call.steps(); ++step)
-      calls_[plan.first_step + step] += plan.call.runs(step);
-  for (size_t k = 0; k < args_.size(); ++k) args_[k] = plan_result(plan, inputs, k);
-  return true;
-}
-
-void Machine::plan(const Instruction& i) {
-  plan_args_.clear();
-  for (int32_t arg : i.args) plan_args_.push_back(peek(arg));
-  if (!run_plan(static_cast<size_t>(i.number), plan_args_)) fault(Fault::kTensorType);
-  for (int32_t arg : i.args) done(arg);
-  for (size_t k = 0; k < i.results.size(); ++k) set(i.results[k], args_[k]);
-  args_.clear();
 }
 
 /// The arguments are in args_; takes over `closure`.

@@ -114,11 +114,14 @@ class Machine {
   void captured(const Instruction& i);
   void reference(const Instruction& i);
   void branch(const Instruction& i);
+
+  // machine_plans.cpp
   void plan(const Instruction& i);
   bool run_plan(size_t number, std::span<const Datum> inputs);
   bool follow_inputs(LinkedPlan& plan, std::span<const Datum> inputs);
   bool plan_input(const Datum& datum, uint32_t type, size_t number);
   Datum plan_result(const LinkedPlan& plan, std::span<const Datum> inputs, size_t number);
+
   Datum number_or_view(uint32_t type, void* data, Object* base);
   void enter(int64_t function, Object* closure, bool in_place);
   void closure_call(const Instruction& i, bool in_place);
