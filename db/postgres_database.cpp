@@ -2,6 +2,7 @@
 
 #include <fmt/core.h>
 #include <libpq-fe.h>
+#include <poll.h>
 
 #include <algorithm>
 #include <charconv>
@@ -10,6 +11,7 @@
 #include <cstring>
 #include <optional>
 #include <utility>
+#include <vector>
 
 #include "core/support/error.h"
 #include "core/support/printable.h"
@@ -24,6 +26,8 @@ enum Type : Oid { kUnknown = 0, kBool = 16, kBytea = 17, kInt8 = 20, kText = 25,
 
 /// Two of them are a place among the server's advisory locks that no other program is likely to have.
 constexpr int kWriters = 0x4c415448;  // "LATH"
+
+constexpr const char* kRollBack = "ROLLBACK";  // as Transaction says it
 
 /// Our statements have `?` or `?N` where PostgreSQL has $N.
 std::string numbered(std::string_view sql) {
@@ -219,32 +223,65 @@ class PostgresDatabase::Cursor final : public Rows {
 
 PostgresDatabase::PostgresDatabase(const std::string& url, Access access,
                                    std::chrono::milliseconds busy_timeout)
-    : Database(url), busy_timeout_(busy_timeout) {
+    : Database(url), access_(access), busy_timeout_(busy_timeout) {
   require_no_password(url);
-  // What comes later counts: the address may say otherwise, but for the encoding.
-  const char* const keywords[] = {"connect_timeout", "fallback_application_name", "dbname", "client_encoding",
-                                  nullptr};
-  const char* const values[] = {"10", "lathe", url.c_str(), "UTF8", nullptr};
-  connection_ = PQconnectdbParams(keywords, values, /*expand_dbname=*/1);
+  connect();
+}
+
+void PostgresDatabase::connect() {
+  // What comes later counts: the address may say otherwise, but for the encoding. A server that vanishes
+  // without a word (its power, a cable) is given up after half a minute, not after the hours that are usual.
+  const std::pair<const char*, const char*> settings[] = {
+      {"connect_timeout", "10"},  {"keepalives_idle", "10"},     {"keepalives_interval", "5"},
+      {"keepalives_count", "4"},  {"tcp_user_timeout", "30000"}, {"fallback_application_name", "lathe"},
+      {"dbname", name().c_str()}, {"client_encoding", "UTF8"},   {nullptr, nullptr}};
+  std::vector<const char*> keywords, values;
+  for (const auto& [keyword, value] : settings) {
+    keywords.push_back(keyword);
+    values.push_back(value);
+  }
+  connection_ = PQconnectdbParams(keywords.data(), values.data(), /*expand_dbname=*/1);
   try {
     if (PQstatus(connection_) != CONNECTION_OK)
       throw DatabaseError(
-          fmt::format("cannot reach database {}: {}", url, without_line_end(PQerrorMessage(connection_))));
+          fmt::format("cannot reach database {}: {}", name(), without_line_end(PQerrorMessage(connection_))));
     if (const char* encoding = PQparameterStatus(connection_, "server_encoding");
         !encoding || std::strcmp(encoding, "UTF8") != 0)
-      fail("database {} has texts in {}; make it with ENCODING 'UTF8'", url, encoding ? encoding : "?");
+      fail("database {} has texts in {}; make it with ENCODING 'UTF8'", name(), encoding ? encoding : "?");
     // 0 would be to wait for ever.
     run_script(fmt::format("SET lock_timeout = {}; SET client_min_messages = warning",
-                           std::max<int64_t>(1, busy_timeout.count())));
+                           std::max<int64_t>(1, busy_timeout_.count())));
     // What was acknowledged survives a loss of power, whatever is usual there.
-    run("SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = "
-        "'off'",
-        std::span<const Value>());
-    if (access != Access::kReadWrite) run_script("SET default_transaction_read_only = on");
+    run_script(
+        "SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = "
+        "'off'");
+    if (access_ != Access::kReadWrite) run_script("SET default_transaction_read_only = on");
   } catch (...) {
-    PQfinish(connection_);
+    PQfinish(std::exchange(connection_, nullptr));
     throw;
   }
+}
+
+bool PostgresDatabase::is_connected() {
+  if (PQstatus(connection_) != CONNECTION_OK) return false;
+  // Between statements nothing comes, so that this is one poll() as a rule.
+  pollfd socket{.fd = PQsocket(connection_), .events = POLLIN, .revents = 0};
+  if (poll(&socket, 1, 0) <= 0) return true;
+  // A notice, or that the session ends, after which the server hangs up in its own time: whoever goes on
+  // answers.
+  PQclear(PQexec(connection_, ""));
+  return PQstatus(connection_) == CONNECTION_OK;
+}
+
+void PostgresDatabase::revive() {
+  // What a transaction has done so far is lost with its connection: the next statement of it must fail, not
+  // be committed alone.
+  if (open_) return;
+  // Whoever holds locks has to hear that they are gone, for another may hold them by now.
+  if (locks_ > 0 || is_connected()) return;
+  PQfinish(std::exchange(connection_, nullptr));
+  prepared_.clear();  // they were the session's
+  connect();
 }
 
 PostgresDatabase::~PostgresDatabase() { PQfinish(connection_); }
@@ -277,6 +314,7 @@ PGresult* PostgresDatabase::checked(PGresult* result) {
 }
 
 PGresult* PostgresDatabase::execute(std::string_view sql, std::span<const Value> values) {
+  revive();
   const Parameters parameters(values);
   // With the types, for a null has none of its own: the server settles it by what it is compared with.
   std::string key(sql);
@@ -316,14 +354,16 @@ std::string PostgresDatabase::keep_rows(std::string_view table) const {
 }
 
 void PostgresDatabase::begin(bool writing) {
+  revive();
   run_script(writing ? "BEGIN" : "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY");
+  open_ = true;
   if (!writing) return;
   try {
     // One transaction writes at a time, as in a file: what is read before it is written is still so then, no
     // two wait for each other's rows, and numbers of events are in the order in which they are seen.
     run_script(fmt::format("SELECT pg_advisory_xact_lock({}, hashtext(current_schema()))", kWriters));
   } catch (...) {
-    roll_back("ROLLBACK");
+    roll_back(kRollBack);
     throw;
   }
 }
@@ -331,19 +371,20 @@ void PostgresDatabase::begin(bool writing) {
 void PostgresDatabase::commit() {
   const std::unique_ptr<PGresult, void (*)(PGresult*)> result(checked(PQexec(connection_, "COMMIT")),
                                                               PQclear);
+  open_ = false;
   // A transaction in which a statement has failed is rolled back by COMMIT, which is no error to the server.
   if (std::strcmp(PQcmdStatus(result.get()), "COMMIT") != 0)
     throw DatabaseError(
         fmt::format("database {}: a statement of this transaction has failed before", name()));
 }
 
-bool PostgresDatabase::in_transaction() const {
-  const PGTransactionStatusType status = PQtransactionStatus(connection_);
-  return status == PQTRANS_INTRANS || status == PQTRANS_INERROR;
-}
+// Of ours: the server has forgotten one whose connection was lost, and still nothing else may begin before
+// whoever has it gives it up.
+bool PostgresDatabase::in_transaction() const { return open_; }
 
 void PostgresDatabase::roll_back(const std::string& sql) noexcept {
   PQclear(PQexec(connection_, sql.c_str()));
+  if (sql == kRollBack) open_ = false;
 }
 
 /// Advisory locks of this session: job N by its number, and 0 for what all have in common.
@@ -354,6 +395,7 @@ class PostgresDatabase::SessionLocks final : public Locks {
   SessionLocks& operator=(const SessionLocks&) = delete;
   ~SessionLocks() override {
     for (const std::string& unlock : held_) database_.roll_back(unlock);
+    database_.locks_ -= held_.size();
   }
 
   bool lock_all() override { return lock("", 0); }
@@ -367,8 +409,10 @@ class PostgresDatabase::SessionLocks final : public Locks {
         fmt::format("{}((hashtext(current_schema())::bigint << 32) | {})", kind, number & 0xffffffff);
     Query row = database_.query("SELECT pg_try_advisory_lock" + arguments);
     const bool locked = row.step() && row.boolean();
-    if (locked) held_.push_back("SELECT pg_advisory_unlock" + arguments);
-    return locked;
+    if (!locked) return false;
+    held_.push_back("SELECT pg_advisory_unlock" + arguments);
+    ++database_.locks_;  // from here on the connection is not made anew
+    return true;
   }
 
   PostgresDatabase& database_;

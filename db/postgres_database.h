@@ -47,15 +47,25 @@ class PostgresDatabase final : public Database {
   bool in_transaction() const override;
   void roll_back(const std::string& sql) noexcept override;
 
+  void connect();
+  /// As far as can be told without asking the server.
+  bool is_connected();
+  /// Connects anew where the connection was lost (its server restarted, a firewall forgot it) and nothing
+  /// rests on the old one.
+  void revive();
+
   /// The result, unless it is an error, which is raised.
   pg_result* checked(pg_result* result);
   pg_result* execute(std::string_view sql, std::span<const Value> values);
   [[noreturn]] void raise(const pg_result* result);
 
-  std::chrono::milliseconds busy_timeout_;
+  const Access access_;
+  const std::chrono::milliseconds busy_timeout_;
   pg_conn* connection_ = nullptr;
   std::map<std::string, std::string, std::less<>> prepared_;  // names, by text and types of the values
   int64_t cursors_ = 0;                                       // ever opened
+  size_t locks_ = 0;                                          // held by the connection's session
+  bool open_ = false;                                         // a transaction
 };
 
 }  // namespace lathe::db

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <span>
 
 #include "core/support/bounded_json.h"
 #include "core/support/error.h"
@@ -34,6 +35,12 @@ json parse_own(const std::string& text) {
 double number_member(const json& object, const char* key) {
   const auto found = object.is_object() ? object.find(key) : object.end();
   return found != object.end() && found->is_number() ? found->get<double>() : 0;
+}
+
+/// Never by way of a double, which may hold what no int64 does.
+int64_t whole_member(const json& object, const char* key) {
+  const auto found = object.is_object() ? object.find(key) : object.end();
+  return found != object.end() && found->is_number_integer() ? found->get<int64_t>() : 0;
 }
 
 /// Its members that are numbers, or null: whoever lists jobs reads these of all of them. Null for no object.
@@ -92,6 +99,13 @@ json confirmed_json(const json& report) {
   return seconds;
 }
 
+/// Of the whole model, by the race that ended the job; null where there was none.
+json raced_json(const json& report) {
+  const double untuned = number_member(report, "before_ms"), tuned = number_member(report, "after_ms");
+  if (untuned <= 0 || tuned <= 0) return {};
+  return {{"untuned_seconds", untuned * 1e-3}, {"tuned_seconds", tuned * 1e-3}};
+}
+
 json leases_json(std::span<const db::LeaseSpan> leases) {
   json list = json::array();
   for (const db::LeaseSpan& lease : leases)
@@ -120,7 +134,7 @@ json last_of(db::Store& store, const db::ServedJob& job, const char* kind) {
 }  // namespace
 
 json job_json(const db::ServedJob& job, db::Store& store) {
-  const json request = parse_own(job.request);
+  const json request = parse_own(job.request), report = parse_own(job.report);
   json result = {{"id", job.uuid},
                  {"owner", job.owner},
                  {"model", job.model_name},
@@ -133,10 +147,11 @@ json job_json(const db::ServedJob& job, db::Store& store) {
                  {"started_ms", or_null(job.started_ms)},
                  {"ended_ms", or_null(job.ended_ms)},
                  {"crashes", job.crashes},
-                 {"trial_budget", static_cast<int64_t>(number_member(request, "trials"))},
+                 {"trial_budget", whole_member(request, "trials")},
                  {"second_budget", number_member(request, "seconds")},
                  {"progress", figures_of(last_of(store, job, "progress"))},
-                 {"confirmed_seconds", confirmed_json(parse_own(job.report))},
+                 {"confirmed_seconds", confirmed_json(report)},
+                 {"raced", raced_json(report)},
                  {"trials", 0}};
   // Of the tasks' counters, not a count over the trials, which may be a million.
   if (job.job) result["trials"] = store.ended_trials(*job.job);
@@ -295,6 +310,7 @@ json points_json(const db::ServedJob& job, db::Store& store, db::WorkloadId work
 }
 
 std::string metrics_text(const FarmStatus& farm, db::Store& store) {
+  constexpr size_t kClassesTold = 500;  // three series each, of 2,000 in all
   std::string text;
   const auto family = [&](std::string_view name, std::string_view help) {
     text += fmt::format("# HELP lathe_{0} {1}\n# TYPE lathe_{0} gauge\n", name, help);
@@ -327,6 +343,20 @@ std::string metrics_text(const FarmStatus& farm, db::Store& store) {
     its.leases += worker.leases;
     its.drift = std::max(its.drift, std::abs(worker.drift));
   }
+  // Workers name their devices, and may make up a new one with each HELLO: the small classes are one.
+  std::vector<std::pair<std::string, Class>> told(classes.begin(), classes.end());
+  std::stable_sort(told.begin(), told.end(),
+                   [](const auto& a, const auto& b) { return a.second.slots > b.second.slots; });
+  if (told.size() > kClassesTold) {
+    Class others;
+    for (const auto& [name, its] : std::span(told).subspan(kClassesTold)) {
+      others.slots += its.slots;
+      others.leases += its.leases;
+      others.drift = std::max(others.drift, its.drift);
+    }
+    told.resize(kClassesTold);
+    told.emplace_back("all others", others);
+  }
   const auto quoted = [](const std::string& value) {
     std::string result;
     for (const char c : value) {
@@ -336,16 +366,16 @@ std::string metrics_text(const FarmStatus& farm, db::Store& store) {
     }
     return result;
   };
-  family("device_slots", "Slots by class of devices.");
-  for (const auto& [name, its] : classes)
-    text += fmt::format("lathe_device_slots{{device_class=\"{}\"}} {}\n", quoted(name), its.slots);
-  family("device_leases", "Leases by class of devices.");
-  for (const auto& [name, its] : classes)
-    text += fmt::format("lathe_device_leases{{device_class=\"{}\"}} {}\n", quoted(name), its.leases);
-  family("canary_drift",
-         "How far the worst worker's canary is from its baseline, as a share, by class of devices.");
-  for (const auto& [name, its] : classes)
-    text += fmt::format("lathe_canary_drift{{device_class=\"{}\"}} {}\n", quoted(name), its.drift);
+  const auto by_class = [&](std::string_view name, std::string_view help, double Class::*value) {
+    family(name, help);
+    for (const auto& [device_class, its] : told)
+      text += fmt::format("lathe_{}{{device_class=\"{}\"}} {}\n", name, quoted(device_class), its.*value);
+  };
+  by_class("device_slots", "Slots by class of devices.", &Class::slots);
+  by_class("device_leases", "Leases by class of devices.", &Class::leases);
+  by_class("canary_drift",
+           "How far the worst worker's canary is from its baseline, as a share, by class of devices.",
+           &Class::drift);
   family("jobs", "Jobs by state.");
   for (const auto& [state, count] : store.count_served_jobs())
     text += fmt::format("lathe_jobs{{state=\"{}\"}} {}\n", db::to_string(state), count);

@@ -1,13 +1,17 @@
 #include "tracker/claims.h"
 
-#include "core/support/error.h"
+#include <fmt/core.h>
+
+#include "core/support/service_error.h"
 
 namespace lathe::tracker {
 
 Claims::Claims(db::Database& database) : database_(database.name()), locks_(database.locks()) {}
 
 void Claims::claim_all() {
-  if (!locks_->lock_all()) fail("{} is in use: a tracker serves it, or `tune` runs a job of it", database_);
+  if (!locks_->lock_all())
+    throw ServiceError(
+        fmt::format("{} is in use: a tracker serves it, or `tune` runs a job of it", database_));
 }
 
 void Claims::claim_new() {

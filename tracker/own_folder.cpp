@@ -10,6 +10,7 @@
 #include <filesystem>
 
 #include "core/support/error.h"
+#include "core/support/service_error.h"
 
 namespace lathe::tracker {
 
@@ -34,7 +35,8 @@ FolderInUse::FolderInUse(const std::string& path) {
   // It ends with the process, however that ends (flock(2)).
   if (flock(descriptor_, LOCK_EX | LOCK_NB) == 0) return;
   close(descriptor_);
-  fail("the folder {} is in use by another tracker; name another one with --files", path);
+  throw ServiceError(
+      fmt::format("the folder {} is in use by another tracker; name another one with --files", path));
 }
 
 FolderInUse::~FolderInUse() { close(descriptor_); }

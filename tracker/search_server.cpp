@@ -9,6 +9,8 @@
 #include "core/support/bounded_json.h"
 #include "core/support/error.h"
 #include "core/support/text.h"
+#include "core/tir/text.h"
+#include "core/tir/verify.h"
 #include "tracker/evaluation_json.h"
 #include "tracker/race_spec.h"
 #include "tracker/remote_reader.h"
@@ -65,6 +67,18 @@ std::string clean_json(const std::string& text, const char* what) {
 int64_t room_beside(uint64_t all, int64_t others) {
   const auto most = static_cast<int64_t>(std::min<uint64_t>(all, INT64_MAX));
   return most - std::min(most, others);
+}
+
+/// Counted here and not taken from the searcher: too many, and workers that tell the truth would be expelled,
+/// by every job with this workload; too few, and those that lie would be believed. Parser and verifier are
+/// made for any text.
+double operations_of(const std::string& text) {
+  try {
+    const tir::Func func = tir::parse_func(text);
+    return tir::find_fault(func) ? 0 : tuner::count_flops(func);
+  } catch (const Error&) {  // which no worker will build either
+    return 0;
+  }
 }
 
 }  // namespace
@@ -215,12 +229,12 @@ json SearchServer::begin(const json& question) {
   size_t bytes = start.model.size() + start.model_digest.size() + start.options.size();
   std::vector<std::pair<int64_t, std::string>> counted;  // as tasks_digest wants them
   for (const json& task : tasks) {
-    start.tasks.push_back({{task.at("digest"), task.at("text"), task.at("flops"), task.at("bytes")},
-                           task.at("name"),
-                           task.at("calls")});
-    const db::Workload& workload = start.tasks.back().workload;
+    start.tasks.push_back(
+        {{task.at("digest"), task.at("text"), 0, task.at("bytes")}, task.at("name"), task.at("calls")});
+    db::Workload& workload = start.tasks.back().workload;
     // Measurements are shared by all users' jobs through this digest.
     if (sha256(workload.text) != workload.digest) fail("a task's digest is not that of its text");
+    workload.flops = operations_of(workload.text);
     bytes += workload.text.size() + start.tasks.back().name.size();
     flops_ += static_cast<double>(start.tasks.back().calls) * workload.flops;
     counted.emplace_back(start.tasks.back().calls, workload.digest);

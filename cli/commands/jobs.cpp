@@ -39,13 +39,20 @@ void print_jobs(const json& jobs) {
              "trials", "untuned", "best", "message");
   for (const json& job : jobs) {
     const json progress = job.at("progress").is_object() ? job.at("progress") : json::object();
+    // An estimate needs a measurement of every task, which a small budget does not reach; then what the model
+    // took when it was raced. An older tracker does not tell.
+    const json raced = job.value("raced", json());
+    const bool is_raced = raced.is_object() && progress.value("model_seconds", 0.0) <= 0;
+    const auto seconds = [&](const char* estimated, const char* measured) {
+      return duration_text(is_raced ? raced.value(measured, 0.0) : progress.value(estimated, 0.0));
+    };
     const auto budget = job.at("trial_budget").get<int64_t>();
     fmt::print("{:<8}  {:<10}  {:<20}  {:<9}  {:>13}  {:>9}  {:>9}  {}\n", text_of(job, "id").substr(0, 8),
                text_of(job, "owner"), text_of(job, "model"), text_of(job, "state"),
                budget > 0 ? fmt::format("{}/{}", job.at("trials").get<int64_t>(), budget)
                           : fmt::format("{}", job.at("trials").get<int64_t>()),
-               duration_text(progress.value("default_model_seconds", 0.0)),
-               duration_text(progress.value("model_seconds", 0.0)), text_of(job, "message"));
+               seconds("default_model_seconds", "untuned_seconds"), seconds("model_seconds", "tuned_seconds"),
+               text_of(job, "message"));
   }
 }
 

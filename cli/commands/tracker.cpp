@@ -17,7 +17,9 @@
 #include "core/codegen/host_target.h"
 #include "core/models/zoo.h"
 #include "core/support/error.h"
+#include "core/support/service_error.h"
 #include "dashboards/pages.h"
+#include "db/database_error.h"
 #include "db/store.h"
 #include "tracker/api.h"
 #include "tracker/defaults.h"
@@ -33,6 +35,7 @@ struct TrackerFlags {
   std::string listen = defaults::kTrackerEndpoint, database, key, allow;
   std::string http, principals, certificate, certificate_key, files, artifacts;
   int64_t searches = 4, models_gib = defaults::kModelStoreBytes >> 30;
+  bool standby = false;
 };
 
 /// One line whenever the picture changes.
@@ -166,6 +169,38 @@ class Service {
   std::optional<http::Server> server_;  // gone first
 };
 
+/// Until it is interrupted. Throws what the tracker's thread has failed with.
+void serve(const TrackerFlags& flags, const tracker::TrackerSettings& settings,
+           const std::shared_ptr<tracker::Principals>& principals, const std::optional<http::Settings>& http,
+           const InterruptScope& interrupt) {
+  tracker::Tracker tracker(settings);
+  std::optional<Service> service;
+  if (http) service.emplace(flags, principals, *http, tracker);
+  StatusLine line;
+  while (!interrupt.interrupted()) {
+    line.show(tracker.status());
+    std::this_thread::sleep_for(std::chrono::milliseconds(500));
+  }
+}
+
+/// What keeps a tracker from serving that will pass: said once, and waited for where there is time.
+class Standby {
+ public:
+  explicit Standby(bool waits) : waits_(waits) {}
+  /// Throws ServiceError unless it is to wait.
+  void meet(const Error& problem) {
+    // Not of kBadInput: whoever supervises this process is to start it again.
+    if (!waits_) throw ServiceError(problem.what());
+    if (said_ != problem.what()) log_line(fmt::format("standing by: {}", problem.what()));
+    said_ = problem.what();
+    std::this_thread::sleep_for(std::chrono::seconds(1));
+  }
+
+ private:
+  const bool waits_;
+  std::string said_;
+};
+
 }  // namespace
 
 int tracker_command(Flags& flags) {
@@ -188,6 +223,8 @@ int tracker_command(Flags& flags) {
       "--models-gib", given.models_gib, 1, 1 << 20,
       "GiB of uploaded models to keep: of more, the least recently used go that no unfinished job needs");
   flags.add("--searches", given.searches, 1, 256, "jobs searched at once");
+  flags.add("--standby", given.standby,
+            "while another tracker serves the database, or its server is away, wait, and take over then");
   if (!flags.parse()) return kSuccess;
 
   tracker::TrackerSettings settings{.endpoint = given.listen};
@@ -206,14 +243,15 @@ int tracker_command(Flags& flags) {
   settings.log = log_line;
   // Before the tracker: an early Ctrl-C ends it in good order, too.
   InterruptScope interrupt;
-  tracker::Tracker tracker(std::move(settings));
-  std::optional<Service> service;
-  if (http) service.emplace(given, principals, std::move(*http), tracker);
-  StatusLine line;
-  while (!interrupt.interrupted()) {
-    // It also throws what the tracker's thread has failed with, and ends the process.
-    line.show(tracker.status());
-    std::this_thread::sleep_for(std::chrono::milliseconds(500));
+  // Of one database one tracker at a time.
+  for (Standby standby(given.standby); !interrupt.interrupted();) {
+    try {
+      serve(given, settings, principals, http, interrupt);
+    } catch (const ServiceError& taken) {  // another tracker has the database, or the folder of files
+      standby.meet(taken);
+    } catch (const db::DatabaseError& away) {  // a server that went away; a full disk
+      standby.meet(away);
+    }
   }
   return kSuccess;
 }

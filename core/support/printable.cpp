@@ -8,12 +8,19 @@
 namespace lathe {
 namespace {
 
-/// The length of the control character at the beginning: one byte, or U+0080 to U+009F in UTF-8. 0: none.
+/// The length of the control character at the beginning, in UTF-8. 0: none.
 size_t control_character(std::string_view text) {
-  // U+0080 to U+009F are control characters too (C1): 0x9b begins an escape sequence on some terminals.
-  const auto byte = [&](size_t i) { return static_cast<unsigned char>(text[i]); };
+  const auto byte = [&](size_t i) { return i < text.size() ? static_cast<unsigned char>(text[i]) : 0; };
   if (byte(0) < 0x20 || byte(0) == 0x7f) return 1;
-  return text.size() > 1 && byte(0) == 0xc2 && byte(1) >= 0x80 && byte(1) < 0xa0 ? 2 : 0;
+  // U+0080 to U+009F are control characters too (C1): 0x9b begins an escape sequence on some terminals.
+  if (byte(0) == 0xc2 && byte(1) >= 0x80 && byte(1) < 0xa0) return 2;
+  // So are those that nobody sees, and those that turn the direction of what stands around them: by them a
+  // name looks like another's. U+200B to U+200F, U+202A to U+202E, U+2060 to U+2069, U+FEFF.
+  const bool is_unseen = (byte(0) == 0xe2 && byte(1) == 0x80 &&
+                          ((byte(2) >= 0x8b && byte(2) <= 0x8f) || (byte(2) >= 0xaa && byte(2) <= 0xae))) ||
+                         (byte(0) == 0xe2 && byte(1) == 0x81 && byte(2) >= 0xa0 && byte(2) <= 0xa9) ||
+                         (byte(0) == 0xef && byte(1) == 0xbb && byte(2) == 0xbf);
+  return is_unseen ? 3 : 0;
 }
 
 }  // namespace

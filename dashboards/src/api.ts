@@ -32,14 +32,25 @@ export interface Job {
   progress: Progress | null;
   /** One run of the model by the winners' second measurements; null until the job is done. */
   confirmed_seconds: number | null;
+  /** One run of the model as it was raced at the job's end, tuned against untuned; null where it was not. */
+  raced: { untuned_seconds: number; tuned_seconds: number } | null;
 }
 
 /** Whether nothing more happens to the job. */
 export const isFinal = (job: Job) => ['done', 'failed', 'cancelled'].includes(job.state);
 
-/** The best that is known of a job: the search's own estimate is too good, as each winner was also lucky. */
-export function bestSeconds(job: Job): number {
+/** By its kernels, 0 before all are measured: the search's own estimate is too good, as each winner was also lucky. */
+export function estimatedSeconds(job: Job): number {
   return job.confirmed_seconds ?? job.progress?.model_seconds ?? 0;
+}
+
+/** The best that is known of a job. A budget too small to measure every kernel leaves no estimate, but a race. */
+export function bestSeconds(job: Job): number {
+  return estimatedSeconds(job) || (job.raced?.tuned_seconds ?? 0);
+}
+
+export function untunedSeconds(job: Job): number {
+  return (estimatedSeconds(job) > 0 ? job.progress?.default_model_seconds : job.raced?.untuned_seconds) ?? 0;
 }
 
 export interface Task {

@@ -114,17 +114,54 @@ TEST_F(ServerTest, ATrialThatAnotherKeepsIsNotLeased) {
   EXPECT_TRUE(farm.store.grant(id, "w", 1));
 }
 
-TEST_F(ServerTest, ALostConnectionIsSaid) {
+/// As a restart of the server or a firewall would.
+void cut_connection(Database& database, Database& by) {
+  Query pid = database.query("SELECT pg_backend_pid()");
+  ASSERT_TRUE(pid.step());
+  const int64_t session = pid.integer();
+  by.run("SELECT pg_terminate_backend(CAST(? AS integer))", {session});
+  for (bool there = true; there;) {
+    Query row = by.query("SELECT 1 FROM pg_stat_activity WHERE pid = ?", {session});
+    there = row.step();
+  }
+}
+
+TEST_F(ServerTest, ALostConnectionIsMadeAnew) {
+  Store store(url_);
+  const TargetId target = store.add_target({.name = "t"});
+  cut_connection(store.database(), *open());
+  EXPECT_EQ(store.target(target).name, "t");
+  cut_connection(store.database(), *open());
+  EXPECT_NE(store.add_target({.name = "u"}), target);
+}
+
+TEST_F(ServerTest, ATransactionEndsWithItsConnection) {
+  Store store(url_);
+  {
+    Transaction transaction = store.begin();
+    store.add_target({.name = "half"});
+    cut_connection(store.database(), *open());
+    EXPECT_THAT(thrown_by([&] { store.add_target({.name = "other half"}); }),
+                StartsWith("lost the connection to database postgresql://"));
+    EXPECT_NE(thrown_by([&] { transaction.commit(); }), "no error");
+  }
+  Query row = store.database().query("SELECT count(*) FROM target");
+  ASSERT_TRUE(row.step());
+  EXPECT_EQ(row.integer(), 0) << "and the next statement has a new one";
+}
+
+/// Another may have them by now.
+TEST_F(ServerTest, WhoHasLostItsLocksHasNoNewConnection) {
   Store store(url_);
   const auto other = open();
-  Query pid = store.database().query("SELECT pg_backend_pid()");
-  ASSERT_TRUE(pid.step());
-  Query killed = other->query("SELECT pg_terminate_backend(CAST(? AS integer))", {pid.integer()});
-  ASSERT_TRUE(killed.step());
-  std::string message = "no error";
-  for (int i = 0; i < 100 && message == "no error"; ++i)
-    message = thrown_by([&] { store.add_target({.name = "t"}); });
-  EXPECT_THAT(message, StartsWith("lost the connection to database postgresql://"));
+  const auto locks = store.database().locks();
+  ASSERT_TRUE(locks->lock_all());
+  EXPECT_FALSE(other->locks()->lock_all());
+  cut_connection(store.database(), *other);
+  for (int i = 0; i < 3; ++i)
+    EXPECT_THAT(thrown_by([&] { store.add_target({.name = "t"}); }),
+                StartsWith("lost the connection to database postgresql://"));
+  EXPECT_TRUE(other->locks()->lock_all());
 }
 
 }  // namespace

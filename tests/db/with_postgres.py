@@ -34,28 +34,50 @@ def as_somebody():
     return ["setpriv", f"--reuid={user.pw_uid}", f"--regid={user.pw_gid}", "--clear-groups"], user
 
 
-def main():
-    initdb, pg_ctl = binary("initdb"), binary("pg_ctl")
-    prefix, user = as_somebody()
-    # Short: the path of a socket has 107 bytes at most.
-    folder = tempfile.mkdtemp(prefix="lathe-pg-", dir="/tmp")
-    data, log = f"{folder}/data", f"{folder}/log"
-    if user:
-        os.chown(folder, user.pw_uid, user.pw_gid)
-    try:
-        subprocess.run(prefix + [initdb, "-D", data, "-U", "lathe", "--auth=trust", "-E", "UTF8", "--locale=C.UTF-8",
-                                 "--no-sync"], check=True, cwd=folder, stdout=subprocess.DEVNULL)
+class Server:
+    """One that has never run is started with the `with` that it is made in, and gone after it."""
+
+    def __init__(self):
+        self.initdb, self.pg_ctl = binary("initdb"), binary("pg_ctl")
+        self.prefix, self.user = as_somebody()
+
+    def __enter__(self):
+        # Short: the path of a socket has 107 bytes at most.
+        self.folder = tempfile.mkdtemp(prefix="lathe-pg-", dir="/tmp")
+        if self.user:
+            os.chown(self.folder, self.user.pw_uid, self.user.pw_gid)
+        self.call(self.initdb, "-D", f"{self.folder}/data", "-U", "lathe", "--auth=trust", "-E", "UTF8", "--locale=C.UTF-8",
+                  "--no-sync")
+        self.address = f"postgresql://lathe@/postgres?host={self.folder.replace('/', '%2F')}"
+        self.start()
+        return self
+
+    def __exit__(self, *error):
+        self.stop(check=False)
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def call(self, *words, check=True):
+        subprocess.run([*self.prefix, *words], check=check, cwd=self.folder, stdout=subprocess.DEVNULL)
+
+    def start(self):
         # A test's server need not survive a loss of power.
-        options = f"-c listen_addresses='' -c unix_socket_directories={folder} -c fsync=off -c max_connections=50"
-        subprocess.run(prefix + [pg_ctl, "-D", data, "-l", log, "-w", "-o", options, "start"], check=True, cwd=folder,
-                       stdout=subprocess.DEVNULL)
-        try:
-            address = f"postgresql://lathe@/postgres?host={folder.replace('/', '%2F')}"
-            return subprocess.run(sys.argv[1:], env=os.environ | {"DATABASE_TEST_SERVER": address}).returncode
-        finally:
-            subprocess.run(prefix + [pg_ctl, "-D", data, "-m", "immediate", "stop"], cwd=folder, stdout=subprocess.DEVNULL)
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+        options = f"-c listen_addresses='' -c unix_socket_directories={self.folder} -c fsync=off -c max_connections=50"
+        self.call(self.pg_ctl, "-D", f"{self.folder}/data", "-l", f"{self.folder}/log", "-w", "-o", options, "start")
+
+    def stop(self, check=True):
+        """As a crash would: nobody is waited for, and the next start recovers from the log."""
+        self.call(self.pg_ctl, "-D", f"{self.folder}/data", "-m", "immediate", "stop", check=check)
+
+    def query(self, sql):
+        """What the server answers, as text."""
+        done = subprocess.run([shutil.which("psql"), "-XAt", "-h", self.folder, "-U", "lathe", "-c", sql, "postgres"],
+                              check=True, capture_output=True, text=True)
+        return done.stdout.strip()
+
+
+def main():
+    with Server() as server:
+        return subprocess.run(sys.argv[1:], env=os.environ | {"DATABASE_TEST_SERVER": server.address}).returncode
 
 
 if __name__ == "__main__":

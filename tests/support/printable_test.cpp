@@ -13,6 +13,10 @@ TEST(Printable, WhatATerminalWouldObeyIsShown) {
             "\\xc2\\x9b2J \\x7f")
       << "U+009B is CSI in one character";
   EXPECT_EQ(printable(std::string_view("\0\xc2", 2)), "\\x00\xc2");
+  EXPECT_EQ(printable("lab\u200b, \u202eyranac\ufeff"),
+            "lab\\xe2\\x80\\x8b, \\xe2\\x80\\xaeyranac\\xef\\xbb\\xbf")
+      << "nobody would see them";
+  EXPECT_EQ(printable("\xe2\x80"), "\xe2\x80");
   EXPECT_TRUE(has_control_characters("a\nb"));
   EXPECT_FALSE(has_control_characters("caf\xc3\xa9 4711"));
 }

@@ -110,7 +110,8 @@ def names_for_terminals(tracker):
     model = b"no model"
     digest = hashlib.sha256(model).hexdigest()
     check(tracker.call("PUT", "/v1/blobs/" + digest, model)[0] == 201, "an upload is refused")
-    for name in (ESCAPE + ".onnx", "a\0b.onnx", "a\nforged: line.onnx", "...onnx", "x" * 300 + ".onnx", "\x9b2J.onnx"):
+    for name in (ESCAPE + ".onnx", "a\0b.onnx", "a\nforged: line.onnx", "...onnx", "x" * 300 + ".onnx", "\x9b2J.onnx",
+                 "\u202exnno.ten.onnx", "a\u200b.onnx", "\ufeffa.onnx"):
         status, said = tracker.call("POST", "/v1/jobs", json.dumps({"model": name, "model_digest": digest}))
         check(status == 400, f"a model called {name!r}: {status} {said}")
         check(not re.search("[\x00-\x09\x0b-\x1f]", json.dumps(said)), f"a raw control character in {said!r}")
@@ -154,6 +155,9 @@ def keys_of_others(tracker):
     check(status == 409 and first in said["error"], f"another job under the same key: {status} {said}")
     status, said = tracker.call("POST", "/v1/jobs?key=" + "k" * 5000, '{"model": "dqn"}', user="alice")
     check(status == 400, f"a key of 5,000 bytes: {status} {said}")
+    for key in ("%ff", "%fe", "a%00b", "a%0ab", "%e2%80%ae"):
+        status, said = tracker.call("POST", "/v1/jobs?key=" + key, '{"model": "dqn"}', user="alice")
+        check(status == 400, f"a key that a database may not tell from others, {key}: {status} {said}")
     return first
 
 
@@ -294,6 +298,35 @@ def strange_requests(tracker):
         check(tracker.call("GET", "/v1/status")[0] == 200, "one that waits to go on holds up all others")
     found = statuses(tracker.say(request(get) * 300 + request(get, "Connection: close")))
     check(0 < len(found) <= 301 and set(found) == {200}, f"301 requests at once: {len(found)} {set(found)}")
+
+
+def pipelined_requests(tracker):
+    """Two thousand requests on one connection by somebody who reads no answer: what is kept for him is bounded."""
+    def resident():
+        with open(f"/proc/{tracker.process.pid}/statm") as file:
+            return int(file.read().split()[1]) * resource.getpagesize()
+
+    before = resident()
+    with tracker.connect() as stranger:
+        stranger.settimeout(2)
+        try:
+            for _ in range(20):
+                stranger.sendall(request("GET /openapi.json HTTP/1.1") * 100)
+        except OSError:
+            pass  # its buffers are full, as they should be
+        begun = time.monotonic()
+        check(tracker.call("GET", "/v1/status")[0] == 200, "requests in a row hold up all others")
+        check(time.monotonic() - begun < 2, "requests in a row make others wait")
+        check(resident() - before < 64 << 20, f"{(resident() - before) >> 20} MiB are kept for who reads nothing")
+
+
+def interim_answers(tracker):
+    """Who waits to be told to go on with a body: one that will be refused, one without end, one that never comes."""
+    for length, expected in (("18446744073709551615", (400, 413)), (str(1 << 40), (400, 413)), ("x", (400,))):
+        found = statuses(tracker.say(request("POST /v1/jobs HTTP/1.1", f"Content-Length: {length}", "Expect: 100-continue")))
+        check(found and found[-1] in expected, f"a body of {length} bytes is answered with {found}")
+    tracker.say(request("POST /v1/jobs HTTP/1.1", "Content-Length: 100", "Expect: 200-gold"), seconds=1)
+    check(tracker.call("GET", "/v1/status")[0] == 200, "the next request has no answer")
 
 
 def event_ids(tracker):
@@ -445,11 +478,29 @@ def names_in_a_database(folder):
         check(not os.path.exists(place), f"{place} was made")
 
 
+def a_damaged_job(folder):
+    """One job whose request in the database is not what this program writes: others list, upload and submit as ever."""
+    with Tracker(folder) as tracker:
+        for request_text in ("[" * 100000, "7", '{"model": 7}', '{"model": "dqn", "model_digest": ["x"]}', "",
+                             '{"model": "dqn", "trials": 1e300}', '{"model": "dqn", "trials": 18446744073709551615}'):
+            job = tracker.call("POST", "/v1/jobs", '{"model": "dqn", "trials": 1}')[1]["id"]
+            with sqlite3.connect(tracker.path("tuning.db")) as database:
+                database.execute("UPDATE served_job SET request = ? WHERE uuid = ?", (request_text, job))
+            model = ("no model " + request_text[:20]).encode()
+            digest = hashlib.sha256(model).hexdigest()
+            for what, answer in (("list", tracker.call("GET", "/v1/jobs")),
+                                 ("upload", tracker.call("PUT", "/v1/blobs/" + digest, model)),
+                                 ("submit", tracker.call("POST", "/v1/jobs", '{"model": "dqn", "trials": 1}'))):
+                check(answer[0] in (200, 201), f"beside a job that asks for {request_text[:20]!r}, {what}: {answer}")
+            check(tracker.call("POST", f"/v1/jobs/{job}/cancel")[0] == 200, "it cannot be cancelled")
+        check(tracker.process.poll() is None, "the tracker has ended")
+
+
 def files_of_two_trackers(folder):
     """A second tracker in the files of a first would remove uploads that are under way."""
     with Tracker(folder, "--files", f"{folder}/files"):
         said = run("tracker", "--db", f"{folder}/other.db", "--listen", f"ipc://{folder}/o", "--http", "127.0.0.1:0", "--files",
-                   f"{folder}/files", code=2)
+                   f"{folder}/files", code=5)
         check("in use by another tracker" in said.splitlines()[-1], f"a second tracker says {said!r}")
 
 
@@ -507,7 +558,7 @@ def deep_models(folder):
 def main():
     with tempfile.TemporaryDirectory() as folder, Tracker(folder) as tracker:
         for attack in (pages_of_others, smuggled_requests, headers_of_mine, strange_json, names_for_terminals,
-                       strange_requests, all_connections, event_ids):
+                       strange_requests, pipelined_requests, interim_answers, all_connections, event_ids):
             attack(tracker)
             check(tracker.process.poll() is None, f"{attack.__name__} ended the tracker")
     with tempfile.TemporaryDirectory() as folder:
@@ -523,11 +574,11 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         code_in_a_database(folder)
         clients_of_a_hostile_tracker(folder)
-    for attack in (strange_principals, packs_that_are_none, names_in_a_database, files_of_two_trackers, answers_without_end,
-                   deep_models):
+    for attack in (strange_principals, packs_that_are_none, names_in_a_database, a_damaged_job, files_of_two_trackers,
+                   answers_without_end, deep_models):
         with tempfile.TemporaryDirectory() as folder:
             attack(folder)
-    print("21 attacks held off")
+    print("24 attacks held off")
 
 
 if __name__ == "__main__":

@@ -1,8 +1,11 @@
 #!/usr/bin/env python3
-"""A farm from nothing, as docs/jobs.md says it, by people who share no file: fresh_farm_test.py [--build DIR] [--simulated N]
+"""A farm from nothing, as docs/jobs.md says it, by people who share no file.
 
-Two fresh clones of this repository are built, one for the service and one for its users; or, with --build, both use that
-tree. The tracker, two workers and the users each live in a network namespace of their own, joined by a bridge. Three keys
+fresh_farm_test.py [--build DIR [DIR]] [--simulated N]
+
+Two fresh clones of this repository are built, one for the service and one for its users; or, with --build, they use these
+trees, or both that one. Of a clone no more is built than its people need; the second finds what the first has compiled in
+ccache. The tracker, two workers and the users each live in a network namespace of their own, joined by a bridge. Three keys
 (the tracker's and the workers'), two users; three jobs are handed in at once; the users look at the page and the API, fetch
 the modules and run them. With --simulated the workers are N that measure nothing (lathe-simulated-workers) instead of two.
 
@@ -110,10 +113,17 @@ class Host:
         return (self.folder / name).read_text()
 
 
-def fresh_clone(folder):
-    """`./run build` in a clone of what is committed."""
+def fresh_clone(folder, *targets):
+    """A clone of what is committed, in which `./run tune` has built `tune`, and of the rest these alone."""
+    begin = time.monotonic()
     subprocess.run(["git", "clone", "--quiet", str(ROOT), str(folder)], check=True)
-    subprocess.run(["./run", "build"], cwd=folder, check=True)
+    # Else a file is another to ccache in each folder.
+    environment = {**os.environ, "CCACHE_BASEDIR": str(folder), "CCACHE_NOHASHDIR": "1"}
+    subprocess.run(["./run", "tune", "version"], cwd=folder, check=True, env=environment)
+    for target in targets:
+        subprocess.run(["cmake", "--build", "build/release", "--target", target], cwd=folder, check=True, env=environment,
+                       stdout=subprocess.DEVNULL)
+    print(f"{folder.name}: built in {time.monotonic() - begin:.0f} s", flush=True)
     return folder / "build/release"
 
 
@@ -213,7 +223,8 @@ class People:
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--build", type=pathlib.Path, help="use what is built here instead of two fresh clones")
+    parser.add_argument("--build", type=pathlib.Path, nargs="+", metavar="DIR",
+                        help="use what is built there instead of two fresh clones: the service's, and the users' or the same")
     parser.add_argument("--simulated", type=int, default=0, metavar="N", help="that many workers that measure nothing")
     options = parser.parse_args()
     network = Network()
@@ -226,8 +237,11 @@ def main():
             print(f"skipped: cannot make network namespaces (root, iproute2 and Linux's veth and bridge are needed): "
                   f"{getattr(error, 'stderr', None) or error}")
             return 77
-        builds = {owner: options.build.resolve() if options.build else fresh_clone(folder / (owner + "-clone"))
-                  for owner in ("service", "users")}
+        if options.build:
+            builds = {"service": options.build[0].resolve(), "users": options.build[-1].resolve()}
+        else:
+            simulators = ["lathe-simulated-workers"] if options.simulated else []
+            builds = {"service": fresh_clone(folder / "service-clone", *simulators), "users": fresh_clone(folder / "users-clone")}
         people = People(network, folder, builds)
         people.set_up_service()
         people.start_workers(options.simulated)

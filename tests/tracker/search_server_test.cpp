@@ -1,118 +1,12 @@
 // What a searcher may ask, and what one that has become hostile gets.
-#include "tracker/search_server.h"
-
-#include <gtest/gtest.h>
-#include <sys/socket.h>
-#include <unistd.h>
-
-#include <filesystem>
 #include <nlohmann/json.hpp>
-#include <span>
-#include <thread>
 
-#include "core/support/error.h"
-#include "core/support/temporary_folder.h"
-#include "core/support/text.h"
-#include "core/tir/roofline.h"
-#include "core/tir/target.h"
-#include "tracker/defaults.h"
+#include "tests/tracker/search_desk.h"
 
 namespace lathe::tracker {
 namespace {
 
 using nlohmann::json;
-
-const std::string kTarget =
-    to_text(parse_target_text("cpu:triple=x86_64-pc-linux-gnu,mcpu=haswell,vector=256"));
-
-constexpr const char* kRequest = R"({"model": "net", "trials": 10})";
-
-constexpr TrialId kRace = 1000;
-
-/// Remembers what it was asked; answers at once.
-class EchoFarm final : public ServiceFarm {
- public:
-  std::vector<Submission> submit(JobId job, std::span<const Candidate> candidates) override {
-    if (full > 0 && full-- > 0) throw QueueFull("the queue is full");
-    jobs.push_back(job);
-    asked.insert(asked.end(), candidates.begin(), candidates.end());
-    std::vector<Submission> answers(candidates.size());
-    for (Submission& answer : answers) answer.trial = ++trials;
-    return answers;
-  }
-  std::vector<Finished> poll(JobId job, std::chrono::milliseconds) override {
-    Finished finished{.trial = races.empty() ? trials : kRace, .job = job};
-    finished.result.samples = {0.25f, 0.5f};
-    finished.result.message = "\xff is no UTF-8";
-    return {finished};
-  }
-  size_t in_flight(JobId) override { return 3; }
-  FarmStatus status() override { return {.slots = 5, .unserved = {"cpu/aarch64"}}; }
-  void cancel(JobId job) override { jobs.push_back(job); }
-  void leave(JobId job) override { left.push_back(job); }
-  TrialId race(TrialSpec spec) override {
-    races.push_back(std::move(spec));
-    return kRace;
-  }
-  void cancel_race(TrialId race) override { cancelled_races.push_back(race); }
-
-  std::vector<JobId> jobs;
-  std::vector<Candidate> asked;
-  std::vector<TrialSpec> races;
-  std::vector<TrialId> cancelled_races;
-  std::vector<JobId> left;
-  int full = 0;  // so many times
-  TrialId trials = 0;
-};
-
-struct Desk {
-  TemporaryFolder folder;
-  db::Store store{folder / "tuning.db"};
-  EchoFarm farm;
-  db::ServedJob job = store.add_served_job({.owner = "alice", .model_name = "net"});
-  int ends[2] = {-1, -1};
-  std::thread thread;
-  SearchEnding ending;
-  std::string error;
-
-  /// `told`: bytes of what an earlier life of the searcher told of.
-  explicit Desk(size_t told = 0, uint64_t kept_bytes = defaults::kKeptBytesOfOne) {
-    if (told > 0) store.add_served_event(job.id, "progress", std::string(told, ' '));
-    EXPECT_EQ(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
-    thread = std::thread([this, kept_bytes] {
-      try {
-        db::Store own(folder / "tuning.db");
-        ending = SearchServer(ends[1], {.request = kRequest, .target = kTarget, .folder = folder.path()}, job,
-                              own, farm, defaults::kSearchSilence, kept_bytes)
-                     .serve();
-      } catch (const Error& caught) {
-        error = caught.what();
-      }
-      close(ends[1]);
-    });
-  }
-  ~Desk() { leave(); }
-  void leave() {
-    if (ends[0] >= 0) close(std::exchange(ends[0], -1));
-    if (thread.joinable()) thread.join();
-  }
-  /// Sends bytes as one frame and waits until the desk has had enough.
-  std::string refusal(const std::string& bytes) {
-    write_search_frame(ends[0], bytes);
-    std::string answer;
-    read_search_frame(ends[0], answer);
-    leave();
-    return error;
-  }
-};
-
-JobStart start_of(const std::string& text) {
-  return {.model = "net",
-          .model_digest = sha256(fmt::format("2 {}\n", sha256(text))),  // tuner::tasks_digest
-          .target = kTarget,
-          .tasks = {{{sha256(text), text, 1e6, 1e3}, "dense", 2}},
-          .trials = 10};
-}
 
 TEST(SearchServer, DoesWhatASearcherMay) {
   Desk desk;
@@ -149,20 +43,6 @@ TEST(SearchServer, DoesWhatASearcherMay) {
   EXPECT_EQ(desk.store.last_served_event(desk.job.id, "progress")->body, "{}");
 }
 
-/// A trial of the job that took 0.25 s.
-db::TrialId measure(db::Store& store, db::JobId job, db::WorkloadId workload, const std::string& program) {
-  const db::DeviceId device = store.add_device({.host = "h", .architecture = "x86_64"});
-  store.add_worker("w", device);
-  const db::NewTrial trial{.workload = workload, .trace = "trace of " + program, .program = program};
-  const db::TrialId id = store.add_trials(job, std::span(&trial, 1)).at(0).trial;
-  db::TrialResult result{.lease = store.grant(id, "w", store.begin_epoch())->id, .device = device};
-  result.samples = {0.5f, 0.25f, 0.125f};
-  result.relative_error = 1e-5;
-  result.compiler = "llvm";
-  store.record(std::span(&result, 1));
-  return id;
-}
-
 TEST(SearchServer, AnswersWhatASearchReads) {
   Desk desk;
   SearchLink link(desk.ends[0]);
@@ -178,7 +58,7 @@ TEST(SearchServer, AnswersWhatASearchReads) {
   EXPECT_EQ(records->find_workload(sha256("a workload")), workload);
   EXPECT_EQ(records->find_workload("none"), std::nullopt);
   EXPECT_EQ(records->workload(workload).text, "a workload");
-  EXPECT_EQ(records->workload(workload).flops, 1e6);
+  EXPECT_EQ(records->workload(workload).flops, 0) << "it is no program";
   EXPECT_EQ(records->measured_workloads(rows.target), std::vector{workload});
 
   db::BestQuery query{.workload = workload, .target = rows.target, .threads = 1};
@@ -225,6 +105,21 @@ TEST(SearchServer, AnswersWhatASearchReads) {
   EXPECT_EQ(desk.error, fmt::format("trial {} is of another job", theirs));
 }
 
+/// By what a searcher says of a workload, all jobs with it would believe or expel their workers.
+TEST(SearchServer, CountsOperationsItself) {
+  for (const double claimed : {1e30, 0.0}) {
+    Desk desk;
+    // Known from an honest job.
+    const db::WorkloadId workload =
+        desk.store.add_workload({.digest = sha256(twice()), .text = twice(), .flops = kOperations});
+    SearchLink link(desk.ends[0]);
+    JobStart start = start_of(twice());
+    start.tasks[0].workload.flops = claimed;
+    EXPECT_EQ(link.begin(start).workloads.at(0), workload);
+    EXPECT_EQ(desk.store.workload(workload).flops, kOperations) << claimed;
+  }
+}
+
 TEST(SearchServer, KeepsNoMoreThanASearchNeeds) {
   const auto refusal = [](const JobCheckpoint& checkpoint) {
     Desk desk;
@@ -241,149 +136,6 @@ TEST(SearchServer, KeepsNoMoreThanASearchNeeds) {
   link.checkpoint({.tasks = {{rows.workloads[0], "bytes"}}, .seconds = -1e9});
   link.end(rows.job, db::JobState::kStopped, -1e9);
   EXPECT_EQ(desk.store.job(rows.job).seconds_used, 0) << "time comes back to nobody";
-}
-
-// --- the race
-
-struct RaceDesk : Desk {
-  SearchLink link{ends[0]};
-  JobRows rows = link.begin(start_of("a workload"));
-  RaceDesk() {
-    write_file(folder / "untuned", "the untuned build");
-    write_file(folder / "tuned", "the tuned build");
-    write_file(folder / "empty", "");
-  }
-};
-
-TEST(SearchServer, HasTwoBuildsOfItsFolderRaced) {
-  RaceDesk desk;
-  EXPECT_EQ(desk.link.race("untuned", "tuned", /*threads=*/2, /*seconds=*/1e9), kRace);
-  const TrialSpec& race = desk.farm.races.at(0);
-  EXPECT_EQ(race.race->incumbent->blob(), wire::blob_of("the untuned build"));
-  EXPECT_EQ(race.race->challenger->read(4, 5), "tuned");
-  EXPECT_EQ(race.target, kTarget);
-  EXPECT_EQ(race.owner, "alice");
-  EXPECT_EQ(race.race->evaluation.threads, 2u);
-  EXPECT_EQ(race.race->evaluation.budget_seconds, defaults::kRaceTurns);
-  // Two calls of 1e6 operations each.
-  EXPECT_EQ(race.fastest_seconds, fastest_believable(2e6, parse_target_text(kTarget), 2));
-}
-
-TEST(SearchServer, RacesOpenBuildsOnceAtEachSize) {
-  RaceDesk desk;
-  desk.link.race("untuned", "tuned", 1, 1, std::vector<int64_t>{2, 128});
-  EXPECT_TRUE(desk.farm.races.at(0).is_open);
-  EXPECT_EQ(desk.farm.races[0].race->evaluation.dims, (std::vector<int64_t>{2, 128}));
-  // Of which tasks a run at one size is made is not known.
-  EXPECT_EQ(desk.farm.races[0].fastest_seconds, fastest_believable(0, parse_target_text(kTarget), 1));
-  desk.link.poll(0, std::chrono::milliseconds(1));
-  desk.link.race("untuned", "tuned", 1, 1, std::vector<int64_t>{2, 1});
-  EXPECT_THROW(desk.link.race("untuned", "tuned", 1, 1, std::vector<int64_t>{4, 1}), Error);
-  desk.leave();
-  EXPECT_EQ(desk.error, "a searcher races while its last race goes on");
-  RaceDesk other;
-  other.link.race("untuned", "tuned", 1, 1, std::vector<int64_t>{2, 1});
-  other.link.poll(0, std::chrono::milliseconds(1));
-  EXPECT_THROW(other.link.race("untuned", "tuned", 1, 1, std::vector<int64_t>{2, 1}), Error);
-  other.leave();
-  EXPECT_EQ(other.error, "a searcher races for the second time");
-}
-
-TEST(SearchServer, RacesNothingElse) {
-  const auto refusal = [](const std::string& untuned) {
-    RaceDesk desk;
-    std::filesystem::create_symlink("/etc/passwd", desk.folder / "link");
-    try {
-      desk.link.race(untuned, "tuned", 1, 1);
-    } catch (const Error& error) {
-      EXPECT_TRUE(desk.farm.races.empty());
-      desk.leave();
-      return desk.error.empty() ? std::string(error.what()) : desk.error;
-    }
-    return std::string();
-  };
-  EXPECT_EQ(refusal("../tuned"), "a searcher races `../tuned`, which is no name of a file");
-  EXPECT_EQ(refusal("link"), "cannot read link: Too many levels of symbolic links");
-  EXPECT_EQ(refusal(".."), ".. is no regular file");
-  EXPECT_EQ(refusal("none"), "cannot read none: No such file or directory");
-  EXPECT_EQ(refusal("empty"), "empty has 0 bytes, must be 1..1073741824");
-}
-
-/// Its searcher is killed for a job that is paused, say, and its next life races again.
-TEST(SearchServer, TakesItsRaceBackWhenItsSearcherIsGone) {
-  RaceDesk desk;
-  desk.leave();
-  EXPECT_TRUE(desk.farm.cancelled_races.empty()) << "it had none";
-  RaceDesk other;
-  other.link.race("untuned", "tuned", 1, 1);
-  EXPECT_TRUE(other.farm.cancelled_races.empty());
-  other.leave();
-  EXPECT_EQ(other.farm.cancelled_races, std::vector{kRace});
-}
-
-/// The race has been won by the untuned build.
-TEST(SearchServer, KeepsWhatARaceHasChosen) {
-  RaceDesk desk;
-  const db::WorkloadId workload = desk.rows.workloads.at(0);
-  measure(desk.store, desk.rows.job, workload, "p");
-  const db::MeasurementId chosen = desk.store.history(workload, desk.rows.target).at(0).id;
-  desk.link.race("untuned", "tuned", 1, 1);
-  desk.link.poll(0, std::chrono::milliseconds(1));
-  // Of its job's model, whatever it says.
-  const db::ChoiceKey another{"another model", 4711, 8, 0.5},
-      own{start_of("a workload").model_digest, desk.rows.target, 1,
-          parse_job_request(kRequest).max_relative_error};
-  desk.link.choose({.key = another, .seconds_before = 2, .seconds_after = 1, .tasks = {{workload, chosen}}});
-  desk.link.add_model_latency({.seconds = 0.5, .low = 0.25, .high = 1, .n = 10});
-  EXPECT_FALSE(desk.store.find_choice(another));
-  ASSERT_TRUE(desk.store.find_choice(own));
-  EXPECT_EQ(desk.store.find_choice(own)->tasks.at(0).measurement, chosen);
-  EXPECT_EQ(desk.store.find_choice(own)->seconds_after, 1);
-  EXPECT_EQ(desk.store.find_model_latency(own.model_digest, own.target, own.threads)->seconds, 0.5);
-  desk.link.choose({});
-  EXPECT_TRUE(desk.store.find_choice(own)->tasks.empty());
-  desk.leave();
-  EXPECT_EQ(desk.error, "");
-}
-
-TEST(SearchServer, KeepsNoOtherChoice) {
-  const auto refusal = [](bool races, const std::function<void(RaceDesk&)>& attack) {
-    RaceDesk desk;
-    measure(desk.store, desk.rows.job, desk.rows.workloads.at(0), "p");
-    if (races) {
-      desk.link.race("untuned", "tuned", 1, 1);
-      desk.link.poll(0, std::chrono::milliseconds(1));
-    }
-    EXPECT_THROW(attack(desk), Error);
-    desk.leave();
-    return desk.error;
-  };
-  const auto choose = [](db::WorkloadId workload, db::MeasurementId chosen) {
-    return [=](RaceDesk& desk) { desk.link.choose({.tasks = {{workload, chosen}}}); };
-  };
-  EXPECT_EQ(refusal(true, choose(4711, 1)), "a choice is of no task of its job");
-  EXPECT_EQ(refusal(true, choose(1, 4711)), "a choice is of what was not measured for its task");
-  EXPECT_EQ(refusal(false, choose(1, 1)), "a searcher chooses without a race");
-  const db::ModelLatency latency{.seconds = 0.5, .low = 0.25, .high = 1, .n = 10};
-  EXPECT_EQ(refusal(false, [&](RaceDesk& desk) { desk.link.add_model_latency(latency); }),
-            "a searcher tells how long its model takes without a race");
-  EXPECT_EQ(refusal(true,
-                    [&](RaceDesk& desk) {
-                      desk.link.add_model_latency(latency);
-                      desk.link.add_model_latency(latency);
-                    }),
-            "a searcher tells twice how long its model takes");
-  EXPECT_EQ(refusal(true, [](RaceDesk& desk) { desk.link.add_model_latency({.seconds = -1, .low = -1}); }),
-            "a model takes -1 .. 0 s, by its searcher");
-}
-
-TEST(SearchServer, RacesOnce) {
-  RaceDesk desk;
-  desk.link.race("untuned", "tuned", 1, 1);
-  EXPECT_THROW(desk.link.race("untuned", "tuned", 1, 1), Error);
-  desk.leave();
-  EXPECT_EQ(desk.error, "a searcher races for the second time");
-  EXPECT_EQ(desk.farm.races.size(), 1u);
 }
 
 TEST(SearchServer, EndsWithWhoeverSendsNonsense) {

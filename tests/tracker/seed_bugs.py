@@ -3,7 +3,7 @@
 
 All bugs are in the one copy, and a number (seeded_bug.h) says which is at work, so that they need one build. The list:
 
-    [name] file
+    [name] file [the test that it must fail]
     - what the file says, once; white space does not matter
     + what it says with the bug; lines without a sign go on
 
@@ -14,7 +14,7 @@ import pathlib
 import re
 import sys
 
-HEAD = re.compile(r"^\[([a-z0-9-]+)\] (\S+)$")
+HEAD = re.compile(r"^\[([a-z0-9-]+)\] (\S+)(?: (\S+))?$")
 
 
 def read_bugs(path):
@@ -24,12 +24,12 @@ def read_bugs(path):
             continue
         if head := HEAD.match(line):
             sign = "-"
-            bugs.append({"name": head[1], "file": head[2], "-": "", "+": ""})
+            bugs.append({"name": head[1], "file": head[2], "test": head[3], "-": "", "+": ""})
         elif bugs and line[:2].strip() in ("-", "+", ""):
             sign = line[0] if line[0] != " " else sign
             bugs[-1][sign] += line[2:] + "\n"
         else:
-            sys.exit(f"{path}:{number}: neither `[name] file` nor `- code` nor `+ code`")
+            sys.exit(f"{path}:{number}: neither `[name] file [test]` nor `- code` nor `+ code`")
     return bugs
 
 

@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <malloc.h>
 
 #include <cmath>
 #include <limits>
@@ -120,12 +121,16 @@ TEST(Wire, NamesTheFault) {
 }
 
 // Anything a peer may send is a message or an Error.
+/// S3: a million of them, and no memory is left behind.
 TEST(Wire, SurvivesDamagedFrames) {
+  std::vector<std::string> frames;
+  for (const Message& message : one_of_each()) frames.push_back(encode(message));
   std::mt19937 random(1);
+  constexpr int kRounds = 1'000'000;
   int accepted = 0;
-  for (int round = 0; round < 20000; ++round) {
-    const auto messages = one_of_each();
-    std::string frame = encode(messages[random() % messages.size()]);
+  const size_t before = mallinfo2().uordblks + mallinfo2().hblkhd;
+  for (int round = 0; round < kRounds; ++round) {
+    std::string frame = frames[random() % frames.size()];
     for (int damage = 1 + random() % 4; damage > 0; --damage) {
       const size_t at = random() % frame.size();
       switch (random() % 4) {
@@ -142,10 +147,16 @@ TEST(Wire, SurvivesDamagedFrames) {
           frame[at] ^= static_cast<char>(1 << random() % 8);
       }
     }
-    accepted += message_of(frame) == "no error";
+    try {
+      decode(frame);
+      ++accepted;
+    } catch (const Error&) {
+    }
   }
   EXPECT_GT(accepted, 0);
-  EXPECT_LT(accepted, 20000);
+  EXPECT_LT(accepted, kRounds);
+  // Of a sanitizer's allocator this knows nothing, and is 0.
+  EXPECT_LE(mallinfo2().uordblks + mallinfo2().hblkhd, before + (size_t{16} << 20));
 }
 
 /// Names are shown in logs, metrics and terminals.
@@ -161,6 +172,9 @@ TEST(Wire, NamesHoldNoControlCharacters) {
   EXPECT_EQ(refused({.worker = "board", .device = R"({"model": "EPYC"})"}), "");
   EXPECT_EQ(refused({.worker = "a\nforged line of a log", .device = "{}"}),
             "hello.worker holds control characters");
+  EXPECT_EQ(refused({.worker = "lab\u200b", .device = "{}"}), "hello.worker holds control characters")
+      << "it looks like lab";
+  EXPECT_EQ(refused({.worker = "\u202eyranac", .device = "{}"}), "hello.worker holds control characters");
   EXPECT_EQ(refused({.worker = "b", .device = R"({"model": "\u001b]0;owned\u0007"})"}),
             "hello.device names a model with control characters");
 }

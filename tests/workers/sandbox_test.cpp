@@ -169,6 +169,21 @@ const Deed kDeeds[] = {
      Report::End::kSignalled, SIGSYS},
     {"opens a socket", [] { return std::to_string(socket(AF_INET, SOCK_STREAM, 0)); },
      Report::End::kSignalled, SIGSYS},
+#ifdef __x86_64__
+    // The same call has other numbers there.
+    {"opens a socket by the table of 32-bit programs",
+     [] {
+       long number = 359, family = AF_INET, type = SOCK_STREAM;  // i386's socket
+       asm volatile("int $0x80" : "+a"(number) : "b"(family), "c"(type), "d"(0L) : "memory");
+       return std::to_string(number);
+     },
+     Report::End::kSignalled, SIGSYS},
+    {"opens a socket by the table of x32",
+     [] { return std::to_string(syscall(0x40000000 | SYS_socket, AF_INET, SOCK_STREAM, 0)); },
+     Report::End::kSignalled, SIGSYS},
+#endif
+    {"asks the kernel by a ring", [] { return std::to_string(syscall(425 /*io_uring_setup*/, 8, nullptr)); },
+     Report::End::kSignalled, SIGSYS},
     {"removes a file", [] { return std::to_string(unlink(kOutside.c_str())); }, Report::End::kSignalled,
      SIGSYS},
     {"links", [] { return std::to_string(symlink("/etc/passwd", "/tmp/x")); }, Report::End::kSignalled,

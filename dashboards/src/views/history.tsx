@@ -1,5 +1,5 @@
 // The jobs of one model over time: has it become faster, or slower?
-import { bestSeconds, type Job } from '../api';
+import { estimatedSeconds, type Job } from '../api';
 import { ago, day, digits, latency, latencyUnit, times } from '../format';
 import { useAsked } from '../live';
 import { to } from '../route';
@@ -13,7 +13,7 @@ export function History({ model }: { model: string }) {
   const models = [...new Set((all?.jobs ?? []).map((job) => job.model))].sort();
   const chosen = model || models[0] || '';
   const { data } = useAsked<{ jobs: Job[] }>(chosen ? `/v1/jobs?state=done&limit=500&model=${encodeURIComponent(chosen)}` : null);
-  const jobs = (data?.jobs ?? []).filter((job) => job.progress && bestSeconds(job) > 0).sort((a, b) => a.created_ms - b.created_ms);
+  const jobs = (data?.jobs ?? []).filter((job) => job.progress && estimatedSeconds(job) > 0).sort((a, b) => a.created_ms - b.created_ms);
   return (
     <>
       <div class="title">
@@ -40,14 +40,14 @@ const kColumns: Column<Job>[] = [
   { head: 'Device', text: true, value: (job) => job.device_class },
   { head: 'Trials', value: (job) => job.trials },
   { head: 'Untuned', csv: 'untuned_seconds', value: (job) => job.progress!.default_model_seconds, show: (job) => latency(job.progress!.default_model_seconds) },
-  { head: 'Best', csv: 'best_seconds', value: (job) => bestSeconds(job), show: (job) => <strong>{latency(bestSeconds(job))}</strong> },
-  { head: 'Gain', csv: 'gain', value: (job) => job.progress!.default_model_seconds / bestSeconds(job), show: (job) => times(job.progress!.default_model_seconds / bestSeconds(job)) },
+  { head: 'Best', csv: 'best_seconds', value: (job) => estimatedSeconds(job), show: (job) => <strong>{latency(estimatedSeconds(job))}</strong> },
+  { head: 'Gain', csv: 'gain', value: (job) => job.progress!.default_model_seconds / estimatedSeconds(job), show: (job) => times(job.progress!.default_model_seconds / estimatedSeconds(job)) },
 ];
 
 /** A line for each class of devices: their latencies are never compared. */
 function Timeline({ model, jobs }: { model: string; jobs: Job[] }) {
   const classes = [...new Set(jobs.map((job) => job.device_class))].sort();
-  const [scale, unit] = latencyUnit(bestSeconds(jobs[0]));
+  const [scale, unit] = latencyUnit(estimatedSeconds(jobs[0]));
   return (
     <>
       <Chart
@@ -61,7 +61,7 @@ function Timeline({ model, jobs }: { model: string; jobs: Job[] }) {
           kind: 'line',
           marks: true,
           color: (i % 3) + 1,
-          values: jobs.map((job) => (job.device_class === name ? bestSeconds(job) * scale : null)),
+          values: jobs.map((job) => (job.device_class === name ? estimatedSeconds(job) * scale : null)),
         }))}
         rows={jobs}
         columns={kColumns}

@@ -1,6 +1,6 @@
 // One job: its figures, kept up to date by the tracker's events, and tabs for what one may want to know of it.
 import { useEffect, useState } from 'preact/hooks';
-import { bestSeconds, type Columns, download, follow, get, isFinal, isTransient, type Job, type JobDetails, Pause, post, type Progress, type TaskState } from '../api';
+import { bestSeconds, type Columns, download, follow, get, isFinal, isTransient, type Job, type JobDetails, Pause, post, type Progress, type TaskState, untunedSeconds } from '../api';
 import { ago, count, day, duration, latency, percent, times } from '../format';
 import { textOf } from '../live';
 import { to } from '../route';
@@ -132,14 +132,14 @@ export function JobPage({ id, tab }: { id: string; tab: string }) {
 
 function Figures({ job }: { job: JobDetails }) {
   const progress = job.progress;
-  const untuned = progress?.default_model_seconds ?? 0;
+  const untuned = untunedSeconds(job);
   const best = bestSeconds(job);
   const budget = job.trial_budget;
   const spread = job.estimate ? (job.estimate.high - job.estimate.low) / 2 / job.estimate.seconds : null;
   return (
     <dl class="figures">
       <Figure label="Untuned" value={latency(untuned)} />
-      <Figure label={job.confirmed_seconds ? 'Best, confirmed' : 'Best so far'} value={latency(best)} note={spread !== null && best > 0 && `± ${percent(spread)}`} />
+      <Figure label={job.confirmed_seconds ? 'Best, confirmed' : job.raced ? 'Tuned, as raced' : 'Best so far'} value={latency(best)} note={spread !== null && best > 0 && `± ${percent(spread)}`} />
       <Figure label="Gain" value={best > 0 ? times(untuned / best) : '–'} />
       <Figure label="Trials" value={budget ? <Bar share={job.trials / budget} text={`${count(job.trials)} / ${count(budget)}`} /> : count(job.trials)} />
       <Figure

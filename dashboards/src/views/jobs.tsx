@@ -1,6 +1,6 @@
 // All jobs, newest first, and who has had how much of the devices.
 import { useEffect, useState } from 'preact/hooks';
-import { bestSeconds, follow, get, isTransient, type Job, Refused, type Status } from '../api';
+import { bestSeconds, follow, get, isTransient, type Job, Refused, type Status, untunedSeconds } from '../api';
 import { ago, count, duration, latency, percent, times } from '../format';
 import { textOf } from '../live';
 import { to } from '../route';
@@ -15,7 +15,7 @@ const kColumns: Column<Job>[] = [
   { head: 'Owner', text: true, value: (job) => job.owner },
   { head: 'State', text: true, value: (job) => job.state, show: (job) => <State job={job} /> },
   { head: 'Trials', value: (job) => job.trials, show: (job) => <Trials job={job} /> },
-  { head: 'Untuned', csv: 'untuned_seconds', value: (job) => job.progress?.default_model_seconds, show: (job) => latency(job.progress?.default_model_seconds) },
+  { head: 'Untuned', csv: 'untuned_seconds', value: (job) => untunedSeconds(job) || null, show: (job) => latency(untunedSeconds(job)) },
   { head: 'Best', csv: 'best_seconds', value: (job) => bestSeconds(job) || null, show: (job) => <Best seconds={bestSeconds(job)} /> },
   { head: 'Gain', csv: 'gain', value: gain, show: (job) => times(gain(job)) },
   { head: 'Priority', value: (job) => job.priority },
@@ -24,7 +24,7 @@ const kColumns: Column<Job>[] = [
 ];
 
 function gain(job: Job): number {
-  return (job.progress?.default_model_seconds ?? 0) / bestSeconds(job);
+  return untunedSeconds(job) / bestSeconds(job);
 }
 
 function State({ job }: { job: Job }) {

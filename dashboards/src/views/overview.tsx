@@ -1,5 +1,5 @@
 // How the model's latency came down, and how the trials ended.
-import type { Columns, JobDetails } from '../api';
+import { type Columns, isFinal, type JobDetails } from '../api';
 import { count, digits, duration, latency, latencyUnit } from '../format';
 import { Chart } from '../parts/chart';
 import { Badge, Bar } from '../parts/pieces';
@@ -37,7 +37,7 @@ export function Overview({ job, curve }: { job: JobDetails; curve: Columns }) {
         rows={points}
         columns={columns}
         rowKey={(point) => points.indexOf(point)}
-        empty="no estimate yet: it needs a measurement of each of the model’s tasks"
+        empty={isFinal(job) ? 'no estimate: not every task of the model was measured' : 'no estimate yet: it needs a measurement of each of the model’s tasks'}
       />
       <Outcomes job={job} />
     </>

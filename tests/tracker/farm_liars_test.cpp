@@ -1,0 +1,237 @@
+// Workers that say what is not so, or take what they will not do. Those that say anything:
+// farm_hostile_test.cpp.
+#include <ctime>
+#include <deque>
+
+#include "tests/tracker/farm_bench.h"
+#include "tracker/device_class.h"
+
+namespace lathe::tracker {
+namespace {
+
+using namespace std::chrono_literals;
+using testing::ElementsAre;
+using testing::IsEmpty;
+using testing::SizeIs;
+
+/// A time below any machine's was not measured: it is not recorded, and who sent it gets nothing more.
+TEST(Farm, BelievesNoImpossibleTimes) {
+  Bench b;
+  b.join("p", "liar", 1);
+  b.submit(1, "cpu", 1, /*fastest_seconds=*/1e-6);
+  wire::Result result = b.ok(b.lease("p"));
+  result.samples = {1e-3f, 1e-9f};
+  b.say("p", result);
+  EXPECT_THAT(b.sent<wire::Refusal>("p"),
+              ElementsAre(wire::Refusal{wire::Refusal::Code::kSuspect,
+                                        "a result that cannot be: 1e-09 s for what takes 1e-06 s at least"}));
+  EXPECT_EQ(b.farm->open(1), 1);
+  b.join("q", "liar", 1);
+  EXPECT_THAT(b.sent<wire::Lease>("q"), IsEmpty());
+  b.join("r", "honest", 1);
+  b.say("r", b.ok(b.lease("r")));
+  EXPECT_EQ(b.farm->open(1), 0);
+}
+
+/// A worker that takes all it can get, says that it is well and never answers: it costs its leases' time
+/// once. What it held goes to others, and of all those candidates only the first few have lost a lease.
+TEST(Farm, HoldsOutAgainstAWorkerThatOnlyTakes) {
+  Bench b;
+  b.join("p", "hoarder", 1024);
+  b.submit(1000);
+  const std::vector<wire::Lease> leases = b.sent<wire::Lease>("p");
+  ASSERT_THAT(leases, SizeIs(1000));
+  wire::Heartbeat alive;
+  for (const wire::Lease& lease : leases) alive.holding.push_back(lease.lease);
+  std::vector<wire::Refusal> refused;
+  for (const Time end = b.now + defaults::kLeaseLimit + 2s; b.now < end;) {
+    b.say("p", alive);
+    b.pass(1s);
+    for (const wire::Refusal& refusal : b.sent<wire::Refusal>("p")) refused.push_back(refusal);
+    if (!refused.empty()) break;
+  }
+  ASSERT_THAT(refused, SizeIs(1));
+  EXPECT_EQ(refused[0].code, wire::Refusal::Code::kSuspect);
+  EXPECT_EQ(refused[0].text, "it has held 3 leases for longer than 300 s, and says that it is well");
+  EXPECT_THAT(b.farm->status(b.now).workers, IsEmpty());
+  b.join("q", "honest", 1024);
+  EXPECT_THAT(b.sent<wire::Lease>("q"), SizeIs(1000));
+  b.join("r", "hoarder", 1024);
+  EXPECT_THAT(b.sent<wire::Refusal>("r"), SizeIs(1)) << "it stays out";
+}
+
+/// Of a thousand candidates fifty take their workers away, each time (F5).
+TEST(Farm, FiftyKillersAmongAThousandEndTheJob) {
+  constexpr int kTrials = 1000, kEach = 20, kWorkers = 16;
+  Bench b;
+  std::map<Peer, int> lives;  // by name of a worker
+  std::deque<std::pair<Peer, wire::Lease>> held;
+  const auto collect = [&] {
+    for (const Outgoing& out : b.last.messages)
+      if (const auto* lease = std::get_if<wire::Lease>(&out.message)) held.emplace_back(out.peer, *lease);
+  };
+  const auto join = [&](const std::string& name) {
+    const Peer peer = fmt::format("{}/{}", name, ++lives[name]);
+    b.say(peer, wire::Hello{.worker = name, .device = "{}", .backends = {"cpu"}});
+    collect();
+    b.say(peer, wire::Credit{1});
+    collect();
+  };
+  for (int i = 0; i < kWorkers; ++i) join(fmt::format("w{}", i));
+  b.submit(kTrials);
+  collect();
+  const auto is_killer = [](TrialId trial) { return trial % kEach == 0; };
+  for (int round = 0; b.farm->open(1) > 0 && round < 100'000; ++round) {
+    if (held.empty()) {
+      b.pass(defaults::kTick);
+      collect();
+      continue;
+    }
+    const auto [peer, lease] = held.front();
+    held.pop_front();
+    b.now += 1ms;
+    if (is_killer(lease.trial)) {
+      join(peer.substr(0, peer.find('/')));  // started again by whoever looks after it
+    } else {
+      b.say(peer, b.ok(lease));
+      collect();
+    }
+  }
+  ASSERT_EQ(b.farm->open(1), 0u);
+  for (const MemoryJournal::Entry& entry : b.journal.entries()) {
+    const TrialId trial = entry.trial.trial;
+    EXPECT_EQ(entry.terminal, 1) << trial;
+    EXPECT_EQ(entry.finished.result.outcome, is_killer(trial) ? Outcome::kWorkerLost : Outcome::kOk) << trial;
+    std::set<std::string> workers;
+    for (const Grant& grant : entry.trial.grants) workers.insert(grant.worker);
+    EXPECT_LE(entry.trial.grants.size(), 3u) << trial;
+    EXPECT_LE(workers.size(), 2u) << trial;
+  }
+}
+
+/// One that holds much and says so without end: each time what it holds was looked for in all that it lists.
+TEST(Farm, LongListsOfLeasesCostLittle) {
+  constexpr uint32_t kHeld = 1024;
+  constexpr size_t kListed = 4096;
+  Bench b;
+  b.join("p", "w", kHeld);
+  b.submit(kHeld);
+  wire::Heartbeat heartbeat;
+  for (size_t i = 0; i < kListed - kHeld; ++i) heartbeat.holding.push_back(1'000'000'000'000 + i);
+  for (const wire::Lease& lease : b.sent<wire::Lease>("p")) heartbeat.holding.push_back(lease.lease);
+  ASSERT_EQ(heartbeat.holding.size(), kListed);
+  const std::clock_t begin = std::clock();
+  constexpr int kTimes = 100;
+  for (int i = 0; i < kTimes; ++i) b.say("p", heartbeat);
+  const double each = static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC / kTimes;
+  EXPECT_LT(each, 5e-3) << "one by one in all it is several times as much";
+  EXPECT_EQ(b.sent<wire::Lease>("p").size(), 0u) << "it has them all";
+}
+
+/// Under another name neither.
+TEST(Farm, AKeyThatLiedStaysOut) {
+  Bench b;
+  const auto hello = [&](const Peer& peer, const std::string& name, const std::string& key) {
+    b.step(Received{peer, wire::Hello{.worker = name, .device = "{}", .backends = {"cpu"}}, key});
+  };
+  hello("p", "liar", "k");
+  b.step(Received{"p", wire::Credit{1}, "k"});
+  hello("o", "its friend", "k");
+  b.submit(1, "cpu", 1, /*fastest_seconds=*/1e-6);
+  wire::Result result = b.ok(b.lease("p"));
+  result.samples = {1e-9f};
+  b.step(Received{"p", result, "k"});
+  EXPECT_THAT(b.sent<wire::Refusal>("o"), SizeIs(1));
+  EXPECT_THAT(b.farm->status(b.now).workers, IsEmpty());
+  hello("q", "saint", "k");
+  EXPECT_THAT(
+      b.sent<wire::Refusal>("q"),
+      ElementsAre(wire::Refusal{wire::Refusal::Code::kSuspect,
+                                "a worker of this key sent a result that cannot be, or let too many leases "
+                                "pass their time"}));
+  hello("r", "other", "l");
+  EXPECT_THAT(b.sent<wire::Welcome>("r"), SizeIs(1));
+}
+
+/// A worker that takes leases and hands them back, for ever: each is a row of the database.
+TEST(Farm, HoldsOutAgainstAWorkerThatHandsAllBack) {
+  Bench b;
+  b.submit(1);
+  b.join("p", "fickle", 1);
+  wire::Lease lease = b.lease("p");
+  size_t returned = 0;
+  for (; returned < 2 * defaults::kReturnsToExpel; ++returned) {
+    b.say("p", wire::Drain{{lease.lease}});
+    if (!b.sent<wire::Refusal>("p").empty()) break;
+    b.say("p", wire::Credit{1});
+    ASSERT_THAT(b.sent<wire::Lease>("p"), SizeIs(1)) << returned;
+    const wire::Lease next = b.lease("p");
+    EXPECT_EQ(next.attempt, lease.attempt + 1);
+    lease = next;
+  }
+  EXPECT_EQ(returned + 1, defaults::kReturnsToExpel);
+  EXPECT_THAT(b.farm->status(b.now).workers, IsEmpty());
+  b.join("q", "honest", 1);
+  b.say("q", b.ok(b.lease("q")));
+  EXPECT_THAT(b.last.finished, SizeIs(1));
+}
+
+TEST(Farm, WhoMeasuresMayHandBackAsOftenAsItLikes) {
+  Bench b;
+  b.join("p", "v", 1);
+  for (size_t i = 0; i < 10; ++i) {
+    b.submit(1);
+    const wire::Lease lease = b.lease("p");
+    b.say("p", wire::Drain{{lease.lease}});
+    b.say("p", b.ok(lease));
+    EXPECT_THAT(b.last.finished, IsEmpty()) << "what was handed back is another's to answer";
+    b.say("p", wire::Credit{1});
+    b.say("p", b.ok(b.lease("p")));
+    EXPECT_THAT(b.last.finished, SizeIs(1));
+  }
+}
+
+/// A worker that says that it is another device while it holds a lease: times of one class never count for
+/// another.
+TEST(Farm, ADeviceDoesNotChangeUnderItsLease) {
+  Bench b;
+  const std::string slow = R"({"model": "slow", "cores": 2})", fast = R"({"model": "fast", "cores": 64})";
+  const auto hello = [&](const Peer& peer, const std::string& device, std::vector<uint64_t> holding = {}) {
+    b.say(peer,
+          wire::Hello{.worker = peer, .device = device, .backends = {"cpu"}, .holding = std::move(holding)});
+    b.say(peer, wire::Credit{1});
+  };
+  hello("p", slow);
+  TrialSpec spec{.job = 1, .workload = std::make_shared<std::string>("w"), .target = "cpu"};
+  spec.device_class = device_class_of(slow).name;
+  std::vector<Submission> trials = b.journal.add(1, std::vector<Candidate>(1));
+  trials[0].spec = std::make_shared<const TrialSpec>(spec);
+  b.step(Submit{trials});
+  const wire::Lease lease = b.lease("p");
+  hello("p", fast, {lease.lease});
+  b.say("p", b.ok(lease));
+  EXPECT_THAT(b.last.finished, IsEmpty());
+  EXPECT_THAT(b.sent<wire::Refusal>("p"), SizeIs(1));
+  EXPECT_THAT(b.farm->status(b.now).workers, IsEmpty()) << "who says what cannot be is believed nothing more";
+  hello("q", slow);
+  EXPECT_THAT(b.sent<wire::Lease>("q"), SizeIs(1)) << "and it is measured by another";
+}
+
+/// Nor does a release: who speaks an older version from one message to the next gets what that one knows.
+TEST(Farm, AWorkerMayChangeItsVersion) {
+  Bench b;
+  for (const uint32_t version : {wire::kNewestVersion, wire::kOldestVersion, wire::kNewestVersion}) {
+    b.say("p", wire::Hello{.newest_version = version, .worker = "p", .device = "{}", .backends = {"cpu"}});
+    ASSERT_THAT(b.sent<wire::Welcome>("p"), SizeIs(1));
+    EXPECT_EQ(b.sent<wire::Welcome>("p")[0].version, version);
+  }
+  for (const auto& [oldest, newest] :
+       {std::pair(wire::kNewestVersion + 1, UINT32_MAX), {0u, 0u}, {UINT32_MAX, 1u}}) {
+    b.say("q",
+          wire::Hello{.oldest_version = oldest, .newest_version = newest, .worker = "q", .device = "{}"});
+    EXPECT_THAT(b.sent<wire::Refusal>("q"), SizeIs(1)) << oldest << ".." << newest;
+  }
+}
+
+}  // namespace
+}  // namespace lathe::tracker

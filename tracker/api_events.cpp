@@ -1,0 +1,63 @@
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "core/support/bounded_json.h"
+#include "tracker/api_impl.h"
+#include "tracker/search_link.h"
+
+namespace lathe::tracker {
+
+using http::Response;
+
+Response Api::Impl::job_events(const Call& call) { return events(call, job_of(call).id); }
+
+/// From the beginning for one job, from now on for all, or from where the client was when it lost us.
+Response Api::Impl::events(const Call& call, db::ServedJobId id) {
+  const std::string& user = call.principal.name;
+  // Each holds a connection for as long as it likes, of which the server has a bounded number.
+  if (streams[user] >= defaults::kStreamsOfOne)
+    throw Refused{
+        429,
+        fmt::format("{} has {} event streams open, which is as many as may be", user, streams[user]),
+        {{"Retry-After", "10"}}};
+  ++streams[user];
+  // Counted until the last copy of the stream goes, however its connection ends.
+  const std::shared_ptr<void> open(nullptr, [this, user](void*) {
+    if (--streams[user] == 0) streams.erase(user);
+  });
+  Response response;
+  // A job's are few and tell its story; those of all jobs would be the whole past.
+  response.first_event = id == 0 ? store.last_event() : 0;
+  if (const std::string& last = call.request.last_event_id; !last.empty()) {
+    const std::optional<int64_t> id_told = whole_number(last);
+    if (!id_told) throw Refused{400, fmt::format("Last-Event-ID: {} is no number", last), {}};
+    response.first_event = *id_told;
+  }
+  // Called by the server every kEventPause (http_server.cpp), on its thread; `last` ends the stream.
+  response.events = [this, id, open, user, token = call.request.token](int64_t after, bool& last) {
+    const Worked worked(work, user);
+    std::vector<http::Event> list;
+    // Asked each time, several times a second: S5 gives five seconds.
+    last = !principals.find(token);  // revoked meanwhile
+    if (last) return list;
+    // Whether it is over is asked first: what was told before that is then in the list.
+    last = id != 0 && db::is_final(store.served_job(id).state);
+    // The thread is everybody's: a long past goes out a piece at a time.
+    constexpr int kAtOnce = 200;
+    for (db::Event& event : store.served_events_after(id, after, kAtOnce)) {
+      std::string data = std::move(event.body);
+      if (event.kind == "state" && event.served_job)
+        data = json_line(job_json(store.served_job(*event.served_job), store));
+      if (event.kind.starts_with(kScheduleEvent)) data = "{}";  // long: its route has it
+      // An end of line would end the event: JSON has none within its strings.
+      std::erase(data, '\n');
+      list.push_back({event.id, event.kind, std::move(data)});
+    }
+    return list;
+  };
+  return response;
+}
+
+}  // namespace lathe::tracker

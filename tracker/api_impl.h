@@ -1,0 +1,97 @@
+// Inside of Api: who may ask what (api.cpp), and what each route answers, a file an idea (api_*.cpp). The
+// table of routes in api.cpp is the one list of them.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <nlohmann/json_fwd.hpp>
+#include <set>
+#include <span>
+#include <string>
+
+#include "db/store.h"
+#include "tracker/api.h"
+#include "tracker/api_json.h"
+#include "tracker/api_request.h"
+#include "tracker/content_store.h"
+#include "tracker/work_shares.h"
+
+namespace lathe::tracker {
+
+struct Api::Impl {
+  ApiSettings settings;
+  JobKeeper& keeper;
+  FarmClient& farm;
+  Principals& principals;
+  db::Store store;
+  ContentStore models;
+  // No lock: all of this is on the HTTP server's one thread, streams and their ends included.
+  std::map<std::string, int> streams;  // open ones, by user
+  WorkShares work{defaults::kWorkOfOne, defaults::kWorkAtOnce};
+
+  struct Call {
+    const http::Request& request;
+    Principal principal;
+    std::string part;  // what stood for {id} in the path
+  };
+  struct Route {
+    const char *method, *path, *summary;
+    Role role;
+    http::Response (Impl::*handle)(const Call&);
+  };
+  static const Route kRoutes[];
+
+  Impl(ApiSettings s, JobKeeper& k, FarmClient& f);
+  std::set<std::string> models_in_use();
+
+  static bool matches(std::string_view pattern, std::string_view path, std::string& part);
+  const Route* find(const http::Request& request, std::string& part, bool& known_path) const;
+  Principal authorize(const http::Request& request, const Route* route);
+  http::Response dispatch(const http::Request& request);
+
+  // What the handlers have in common (api_jobs.cpp). Each throws Refused.
+  /// A job is called by the beginning of its uuid, if that is enough to tell it.
+  db::ServedJob job_of(const Call& call);
+  /// Of somebody who may change it.
+  db::ServedJob own_job(const Call& call);
+  http::Response changed(const db::ServedJob& job, bool done, const char* what);
+
+  // api_fleet.cpp
+  http::Response status(const Call& call);
+  nlohmann::json describe(const WorkerStatus& worker, std::span<const db::LeaseSpan> leases);
+  http::Response workers(const Call&);
+  http::Response manage(const Call& call, Manage::Order order);
+  http::Response drain(const Call& call) { return manage(call, Manage::Order::kDrain); }
+  http::Response undrain(const Call& call) { return manage(call, Manage::Order::kResume); }
+  http::Response trust(const Call& call) { return manage(call, Manage::Order::kTrust); }
+  http::Response quarantine(const Call& call);
+  // api_jobs.cpp
+  http::Response list_jobs(const Call& call);
+  http::Response submit(const Call& call);
+  http::Response get_job(const Call& call) { return json_response(job_details_json(job_of(call), store)); }
+  http::Response cancel(const Call& call);
+  http::Response pause(const Call& call);
+  http::Response resume(const Call& call);
+  http::Response module(const Call& call);
+  http::Response report(const Call& call);
+  // api_trials.cpp
+  http::Response trials(const Call& call);
+  http::Response curve(const Call& call);
+  http::Response points(const Call& call);
+  http::Response schedules(const Call& call);
+  http::Response trial(const Call& call);
+  // api_events.cpp
+  http::Response job_events(const Call& call);
+  http::Response all_events(const Call& call) { return events(call, 0); }
+  http::Response events(const Call& call, db::ServedJobId id);
+  // api_blobs.cpp
+  http::Response has_blob(const Call& call);
+  http::Response put_blob(const Call& call);
+  // api.cpp
+  http::Response metrics(const Call&) {
+    return {.type = "text/plain; version=0.0.4", .body = metrics_text(farm.status(), store)};
+  }
+  http::Response openapi(const Call&);
+};
+
+}  // namespace lathe::tracker

@@ -1,0 +1,78 @@
+#include "tracker/api_request.h"
+
+#include <fmt/core.h>
+
+#include <charconv>
+#include <nlohmann/json.hpp>
+
+#include "core/support/bounded_json.h"
+
+namespace lathe::tracker {
+
+using http::Request;
+using http::Response;
+using nlohmann::json;
+
+Response json_response(const json& value, int status) {
+  return {.status = status, .body = json_line(value) + "\n"};
+}
+
+Response refusal(const Refused& refused) {
+  Response response = json_response({{"error", refused.text}}, refused.status);
+  response.headers = refused.headers;
+  return response;
+}
+
+std::optional<int64_t> whole_number(const std::string& text) {
+  int64_t value = 0;
+  // Not stoll(), which takes blanks before a number and what follows it, and minds the locale.
+  const auto [stop, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  const bool whole = error == std::errc() && stop == text.data() + text.size();
+  return whole ? std::optional(value) : std::nullopt;
+}
+
+int64_t number(const Request& request, const std::string& key, int64_t otherwise, int64_t least,
+               int64_t most) {
+  const auto found = request.query.find(key);
+  if (found == request.query.end()) return otherwise;
+  const std::optional<int64_t> value = whole_number(found->second);
+  if (!value || *value < least || *value > most)
+    throw Refused{
+        400, fmt::format("{}={}: must be a number from {} to {}", key, found->second, least, most), {}};
+  return *value;
+}
+
+std::string word(const Request& request, const std::string& key) {
+  const auto found = request.query.find(key);
+  return found == request.query.end() ? "" : found->second;
+}
+
+namespace {
+
+bool is_loopback(std::string_view host) {
+  // Host: NAME[:PORT] (RFC 9110, 7.2), where an IPv6 address stands in brackets for the sake of its colons.
+  if (host.starts_with('[')) return host.substr(0, host.find(']') + 1) == "[::1]";
+  host = host.substr(0, host.rfind(':'));
+  return host == "localhost" ||
+         // By digits: 127.0.0.1.example.com is a name that its owner can make lead here.
+         (host.starts_with("127.") && host.find_first_not_of("0123456789.") == std::string_view::npos);
+}
+
+}  // namespace
+
+void require_own_page(const Request& request) {
+  // DNS rebinding: a page of evil.com whose name has come to mean 127.0.0.1 is of our origin to its browser,
+  // but names evil.com. What is no browser may leave Host out.
+  if (!request.host.empty() && !is_loopback(request.host))
+    throw Refused{403,
+                  fmt::format("this service is for its own machine, and not called {}; for others it needs "
+                              "--principals",
+                              request.host),
+                  {}};
+  // Cross-site requests: a form or a fetch() of another page reaches us, and the browser says whose it is.
+  if (!request.origin.empty() && request.origin != "http://" + request.host &&
+      request.origin != "https://" + request.host)
+    throw Refused{403, fmt::format("a page of {} may not ask here", request.origin), {}};
+}
+
+}  // namespace lathe::tracker
