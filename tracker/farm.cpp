@@ -165,6 +165,16 @@ bool Farm::builds(const Worker& worker, const Lane& lane) {
   return worker.builds_for(lane.platform) && (!lane.is_open || worker.version >= wire::kOpenVersion);
 }
 
+/// As start-time fair queueing charges a packet when its service begins: else who has one lease in force, not
+/// charged yet, would be given the next slot, too, before those who wait for their first. How long it will
+/// take nobody knows; charge() puts that right.
+void Farm::charge_in_advance(LeaseState& lease) {
+  if (lease.part == wire::Part::kBuild) return;
+  Share& share = shares_[trials_.at(lease.trial).spec->owner];
+  lease.advance_ms = usual_ms_;
+  share.virtual_ms += lease.advance_ms / share.weight;
+}
+
 /// A lease has ended: its owner has had the device for so long, whatever came of it. Whoever builds is no
 /// device.
 void Farm::charge(const LeaseState& lease) {
@@ -173,7 +183,9 @@ void Farm::charge(const LeaseState& lease) {
   // One that ended within its first millisecond still counts, or a flood of them would be free.
   const Time held = std::max(Time(1), now_ - lease.sent);
   share.device_time += held;
-  share.virtual_ms += static_cast<double>(held.count()) / share.weight;
+  const auto held_ms = static_cast<double>(held.count());
+  share.virtual_ms += (held_ms - lease.advance_ms) / share.weight;
+  usual_ms_ += (held_ms - usual_ms_) / 16;
 }
 
 void Farm::cancel(JobId job) {
@@ -374,6 +386,7 @@ void Farm::grant(Trial& trial, const Peer& peer, wire::Part part) {
                  .sent = now_,
                  .deadline = now_ + (part == wire::Part::kRace ? kRaceLimit : kLeaseLimit),
                  .part = part};
+  charge_in_advance(leases_[id]);
   if (part == wire::Part::kBuild) building_[lane_of(*trial.spec)]++;
   // The record is committed before the message is sent (carry_out), so that a tracker that dies in between
   // finds the lease in its journal and renews it.

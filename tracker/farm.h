@@ -254,6 +254,7 @@ class Farm {
     Time sent{0};
     Time deadline{0};
     wire::Part part = wire::Part::kWhole;
+    double advance_ms = 0;  // what its owner was charged for it when it was given
   };
   /// Of what a builder built, on its way here.
   struct Fetch {
@@ -270,6 +271,7 @@ class Farm {
   void forget_name(const std::string& name);
   void refuse(const Peer& peer, uint32_t version, wire::Refusal refusal);
   std::string disbelief(const Trial& trial, const Worker& worker, const wire::Result& result) const;
+  std::string impossible_time(const Trial& trial, const wire::Result& result) const;
   void expel(const Peer& peer, const std::string& reason);
   void on(const Peer& peer, const wire::Credit& credit);
   void on(const Peer& peer, const wire::Result& result);
@@ -302,7 +304,8 @@ class Farm {
   void take_leases_back(const Peer& peer);
   void pause(const Peer& peer, const std::string& why);
   void explain(const Peer& peer, std::string why);
-  bool wants_second_opinion(const Trial& trial, const Worker& worker, const wire::Result& result) const;
+  bool wants_second_opinion(const Trial& trial, const Worker& worker, const wire::Result& result,
+                            bool impossible) const;
   void doubt(Trial& trial, const std::string& worker, LeaseId lease);
   void blame(const std::string& worker, TrialId trial);
   bool has_another(const Trial& trial, const Worker& worker) const;
@@ -326,6 +329,7 @@ class Farm {
   std::optional<Offer> take_retry(const Worker& worker);
   TrialId pop(Queues& queues, const std::function<bool(const Lane&)>& fits);
   void queue(const Trial& trial);
+  void charge_in_advance(LeaseState& lease);
   void charge(const LeaseState& lease);
   static Lane lane_of(const TrialSpec& spec);
   static bool runs(const Worker& worker, const Lane& lane);
@@ -391,6 +395,7 @@ class Farm {
   Queues pending_;                       // never tried; may name closed trials
   Queues ready_;                         // built for runners; as pending_
   std::map<std::string, Share> shares_;  // by owner
+  double usual_ms_ = 100;                // of a lease on a device: a moving mean
   std::list<TrialId> retries_;           // that not every worker should have; few, so searched in order
   std::map<Lane, size_t> building_;      // leases of builds
   BuildIndex builds_;

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <map>
+#include <set>
 
 #include "tracker/defaults.h"
 #include "tracker/farm.h"
@@ -118,6 +119,21 @@ TEST(FarmShares, WhoHadNothingToDoHasSavedNothingUp) {
   fleet.submit("bob", 1, 3000);
   fleet.pass(20s);
   EXPECT_NEAR(fleet.ratio("alice", "bob"), 1, 0.05);
+}
+
+/// Beside an owner of ten times their weight with a full queue: as many newcomers as there are leases in 26
+/// seconds, each with more to do than one lease.
+TEST(FarmShares, NobodyWaitsHalfAMinuteForTheFirstLease) {  // F9
+  Fleet fleet;
+  fleet.join("p", 2, 2s, "Zen");
+  fleet.submit("heavy", 10, 5000);
+  fleet.pass(20s);
+  for (int i = 0; i < 25; ++i) fleet.submit(fmt::format("newcomer {}", i), 1, 10);
+  fleet.pass(30s);
+  std::set<std::string> served;
+  for (const auto& [owner, time] : fleet.had) served.insert(owner);
+  for (const Fleet::Held& one : fleet.held) served.insert(fleet.owners[one.lease.trial]);
+  for (int i = 0; i < 25; ++i) EXPECT_TRUE(served.contains(fmt::format("newcomer {}", i))) << i;
 }
 
 TEST(FarmShares, AJobIsMeasuredByItsClassOfDevicesAlone) {
