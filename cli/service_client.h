@@ -1,4 +1,4 @@
-// The client's side of a tracker's HTTP API (docs/http-api.md). libcurl is behind it.
+// The client's side of a tracker's HTTP API (docs/jobs.md). libcurl is behind it.
 #pragma once
 
 #include <functional>
