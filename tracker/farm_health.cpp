@@ -69,13 +69,14 @@ void Farm::explain(const Peer& peer, std::string why) {
 // --- failures that may be the worker's own
 
 /// Many candidates fail, and one that does says nothing of its worker. But after some in a row, the next is
-/// tried elsewhere too before it counts.
+/// tried elsewhere too before it counts; and so is one whose times cannot be (`impossible`), at once.
 /// An invalid trace fails everywhere alike, and who is lost says nothing of the candidate. Only once a trial:
 /// two workers that both fail with it agree.
-bool Farm::wants_second_opinion(const Trial& trial, const Worker& worker, const wire::Result& result) const {
+bool Farm::wants_second_opinion(const Trial& trial, const Worker& worker, const wire::Result& result,
+                                bool impossible) const {
   const bool failed = result.outcome != Outcome::kOk && result.outcome != Outcome::kInvalidTrace &&
                       result.outcome != Outcome::kWorkerLost;
-  return failed && worker.failures >= kFailuresToDoubt && trial.past().doubted.empty() &&
+  return failed && (impossible || worker.failures >= kFailuresToDoubt) && trial.past().doubted.empty() &&
          runs(worker, lane_of(*trial.spec)) && has_another(trial, worker);
 }
 

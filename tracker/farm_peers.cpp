@@ -255,6 +255,10 @@ void Farm::on(const Peer& peer, const wire::Result& result) {
                            return grant.lease == result.lease && grant.attempt == result.attempt &&
                                   grant.worker == worker.name;
                          });
+    // What is written down of it where nobody else is asked.
+    wire::Result told = result;
+    const std::string too_fast = impossible_time(trial, result);
+    if (!too_fast.empty()) told.outcome = Outcome::kWrongResult, told.samples = {}, told.message = too_fast;
     // Before everything that records or believes it; only of a lease that was its own, so that nobody
     // gets another expelled.
     if (const std::string reason = disbelief(trial, worker, result); granted && !reason.empty()) {
@@ -264,40 +268,49 @@ void Farm::on(const Peer& peer, const wire::Result& result) {
       // A worker of the release before knows fewer schedule primitives: another is asked.
       // Counted as a loss, so that three such workers end it, instead of passing it round for ever.
       if (trial.lease == result.lease) release(result.lease, /*lost=*/true);
-    } else if (granted && wants_second_opinion(trial, worker, result)) {
+    } else if (granted && wants_second_opinion(trial, worker, told, !too_fast.empty())) {
       doubt(trial, worker.name, result.lease);
-    } else if (granted && result.outcome != Outcome::kWorkerLost) {
+    } else if (granted && told.outcome != Outcome::kWorkerLost) {
       // A lease given before, thought lost, has answered after all: whoever has the trial now
       // works for nothing.
       if (trial.lease != 0 && trial.lease != result.lease && !leases_.at(trial.lease).peer.empty())
         send(leases_.at(trial.lease).peer, wire::Cancel{trial.lease});
-      const bool is_ok = result.outcome == Outcome::kOk;
+      const bool is_ok = told.outcome == Outcome::kOk;
       // In a row, of results that were recorded: see wants_second_opinion.
-      if (!is_ok && result.outcome != Outcome::kInvalidTrace) worker.failures++;
+      if (!is_ok && told.outcome != Outcome::kInvalidTrace) worker.failures++;
       if (is_ok) worker.failures = 0;
       if (is_ok) returned_.erase(identity(worker));
       // Somebody failed with what another could do: three such candidates make the first suspect.
       if (is_ok && !past.doubted.empty() && past.doubted != worker.name) blame(past.doubted, trial.id);
       // A build that fails is the candidate's, and says nothing of the builder's machine.
       // The device is written down with the result and makes it count for that machine.
-      finish(trial, worker.name, runs(worker, lane_of(*trial.spec)) ? worker.device : "", result);
+      finish(trial, worker.name, runs(worker, lane_of(*trial.spec)) ? worker.device : "", told);
       verdict = Verdict::kRecorded;
     }
   }
   send(peer, wire::ResultAck{result.lease, verdict});
 }
 
-/// Why the result cannot be; "" when it can.
+/// Why the result is none of an honest worker; "" when it may be.
 std::string Farm::disbelief(const Trial& trial, const Worker& worker, const wire::Result& result) const {
   if (result.samples.empty()) return "";
   if (!runs(worker, lane_of(*trial.spec))) return "times on a machine that it is not";
   // Turns of both sides alternate; who reads them pairs them.
   if (trial.spec->race && result.samples.size() % 2 != 0) return "a race with a turn of one side";
+  return "";
+}
+
+/// Why the times cannot be; "" when they can. Either the worker lies, or the workload's text has operations
+/// that are never executed, as under a condition that does not hold: only another worker's times tell which,
+/// and what nobody knows is neither recorded nor anybody's fault.
+std::string Farm::impossible_time(const Trial& trial, const wire::Result& result) const {
+  if (result.samples.empty()) return "";
   // The least and not the median: one sample that cannot be shows that the clock, or the worker,
   // is not to be believed.
   const float fastest = *std::min_element(result.samples.begin(), result.samples.end());
   if (fastest >= trial.spec->fastest_seconds) return "";
-  return fmt::format("{:g} s for what takes {:g} s at least", fastest, trial.spec->fastest_seconds);
+  return fmt::format("a time that cannot be: {:g} s for what takes {:g} s at least", fastest,
+                     trial.spec->fastest_seconds);
 }
 
 /// Who says what cannot be, or nothing, is believed nothing more: the leases of this worker, and of all of

@@ -14,23 +14,70 @@ using testing::ElementsAre;
 using testing::IsEmpty;
 using testing::SizeIs;
 
-/// A time below any machine's was not measured: it is not recorded, and who sent it gets nothing more.
+/// A time below any machine's was not measured, or not of what the workload's text says: it is never
+/// recorded, and another worker is asked. Whom others contradict gets no more leases.
 TEST(Farm, BelievesNoImpossibleTimes) {
   Bench b;
   b.join("p", "liar", 1);
-  b.submit(1, "cpu", 1, /*fastest_seconds=*/1e-6);
-  wire::Result result = b.ok(b.lease("p"));
-  result.samples = {1e-3f, 1e-9f};
-  b.say("p", result);
-  EXPECT_THAT(b.sent<wire::Refusal>("p"),
-              ElementsAre(wire::Refusal{wire::Refusal::Code::kSuspect,
-                                        "a result that cannot be: 1e-09 s for what takes 1e-06 s at least"}));
-  EXPECT_EQ(b.farm->open(1), 1);
-  b.join("q", "liar", 1);
-  EXPECT_THAT(b.sent<wire::Lease>("q"), IsEmpty());
-  b.join("r", "honest", 1);
-  b.say("r", b.ok(b.lease("r")));
+  b.join("q", "honest", 1);
+  for (TrialId trial = 1; trial <= 3; ++trial) {
+    b.submit(1, "cpu", 1, /*fastest_seconds=*/1e-6);
+    wire::Lease lease;
+    for (const Peer peer : {"p", "q"})
+      if (const auto sent = b.sent<wire::Lease>(peer); !sent.empty()) {
+        ASSERT_EQ(peer, "p") << "it has waited longer";
+        lease = sent[0];
+      }
+    wire::Result result = b.ok(lease);
+    result.samples = {1e-3f, 1e-9f};
+    b.say("p", result);
+    EXPECT_EQ(b.journal.entries().at(trial - 1).terminal, 0);
+    if (b.sent<wire::Lease>("q").empty()) b.say("q", wire::Credit{1});
+    b.say("q", b.ok(b.lease("q")));
+    EXPECT_EQ(b.journal.entries().at(trial - 1).finished.result.outcome, Outcome::kOk);
+    EXPECT_EQ(b.journal.entries().at(trial - 1).finished.worker, "honest");
+    b.say("p", wire::Credit{1});
+  }
+  EXPECT_THAT(b.last.notes, IsEmpty());
   EXPECT_EQ(b.farm->open(1), 0);
+  b.submit(2, "cpu", 1, 1e-6);
+  EXPECT_THAT(b.sent<wire::Lease>("p"), IsEmpty()) << "three times another worker did well";
+  b.say("q", wire::Credit{2});
+}
+
+/// A program whose operations stand where nothing executes them: everybody's honest times are impossible. No
+/// worker goes for it; the candidate fails, and says why.
+TEST(Farm, AProgramThatOnlySaysItWorksExpelsNobody) {
+  Bench b;
+  b.join("p", "v", 1);
+  b.join("q", "w", 1);
+  for (TrialId trial = 1; trial <= 8; ++trial) {
+    b.submit(1, "cpu", 1, /*fastest_seconds=*/1);
+    for (int opinions = 0; opinions < 2; ++opinions) {
+      const Grant grant = b.journal.entries().at(trial - 1).trial.grants.at(opinions);
+      wire::Result result = b.ok({.lease = grant.lease, .trial = trial, .attempt = grant.attempt});
+      b.say(grant.worker == "v" ? "p" : "q", result);
+      for (const Peer peer : {"p", "q"}) EXPECT_THAT(b.sent<wire::Refusal>(peer), IsEmpty());
+    }
+    const MemoryJournal::Entry& entry = b.journal.entries().at(trial - 1);
+    ASSERT_EQ(entry.terminal, 1);
+    EXPECT_EQ(entry.finished.result.outcome, Outcome::kWrongResult);
+    EXPECT_EQ(entry.finished.result.message, "a time that cannot be: 0.001 s for what takes 1 s at least");
+    EXPECT_THAT(entry.finished.result.samples, IsEmpty());
+  }
+  b.submit(2);
+  EXPECT_EQ(b.farm->status(b.now).leased, 2) << "both go on working";
+}
+
+/// Nobody else can tell: it fails at once.
+TEST(Farm, TheOnlyWorkersImpossibleTimesFail) {
+  Bench b;
+  b.join("p", "v", 1);
+  b.submit(1, "cpu", 1, /*fastest_seconds=*/1);
+  b.say("p", b.ok(b.lease("p")));
+  EXPECT_EQ(b.farm->open(1), 0);
+  EXPECT_EQ(b.journal.entries().at(0).finished.result.outcome, Outcome::kWrongResult);
+  EXPECT_THAT(b.sent<wire::Refusal>("p"), IsEmpty());
 }
 
 /// A worker that takes all it can get, says that it is well and never answers: it costs its leases' time
@@ -137,10 +184,13 @@ TEST(Farm, AKeyThatLiedStaysOut) {
   hello("p", "liar", "k");
   b.step(Received{"p", wire::Credit{1}, "k"});
   hello("o", "its friend", "k");
-  b.submit(1, "cpu", 1, /*fastest_seconds=*/1e-6);
-  wire::Result result = b.ok(b.lease("p"));
-  result.samples = {1e-9f};
-  b.step(Received{"p", result, "k"});
+  b.submit(1);
+  const wire::Lease lease = b.lease("p");
+  // It becomes another machine and says times of the one that it was.
+  b.step(Received{
+      "p", wire::Hello{.worker = "liar", .device = "{}", .backends = {"opencl"}, .holding = {lease.lease}},
+      "k"});
+  b.step(Received{"p", b.ok(lease), "k"});
   EXPECT_THAT(b.sent<wire::Refusal>("o"), SizeIs(1));
   EXPECT_THAT(b.farm->status(b.now).workers, IsEmpty());
   hello("q", "saint", "k");

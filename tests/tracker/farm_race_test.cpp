@@ -280,17 +280,26 @@ TEST(FarmRaces, AreForgottenByTheNextTracker) {
 
 // --- workers that are not what they should be
 
-TEST(FarmRaces, TimesThatCannotBeExpel) {
-  for (const std::vector<float>& samples :
-       {std::vector<float>{1, 1e-9f}, std::vector<float>{0, 1}, std::vector<float>{1, 1, 1}}) {
+TEST(FarmRaces, ATurnOfOneSideExpels) {
+  RaceBench b;
+  b.join("p", "v", 1);
+  b.race(/*fastest_seconds=*/1e-6);
+  b.say("p", b.turns(b.lease("p"), {1, 1, 1}));
+  ASSERT_THAT(b.sent<wire::Refusal>("p"), SizeIs(1));
+  EXPECT_EQ(b.sent<wire::Refusal>("p")[0].code, wire::Refusal::Code::kSuspect);
+  EXPECT_THAT(b.last.finished, IsEmpty());
+  EXPECT_EQ(b.farm->open(1), 1u) << "another is asked";
+}
+
+TEST(FarmRaces, TimesThatCannotBeDecideNothing) {
+  for (const std::vector<float>& samples : {std::vector<float>{1, 1e-9f}, std::vector<float>{0, 1}}) {
     RaceBench b;
     b.join("p", "v", 1);
     b.race(/*fastest_seconds=*/1e-6);
     b.say("p", b.turns(b.lease("p"), samples));
-    ASSERT_THAT(b.sent<wire::Refusal>("p"), SizeIs(1));
-    EXPECT_EQ(b.sent<wire::Refusal>("p")[0].code, wire::Refusal::Code::kSuspect);
-    EXPECT_THAT(b.last.finished, IsEmpty());
-    EXPECT_EQ(b.farm->open(1), 1u) << "another is asked";
+    ASSERT_THAT(b.last.finished, SizeIs(1)) << "nobody else can tell";
+    EXPECT_EQ(b.last.finished[0].result.outcome, Outcome::kWrongResult);
+    EXPECT_THAT(b.last.finished[0].result.samples, testing::IsEmpty());
   }
 }
 
