@@ -147,6 +147,8 @@ int64_t multiple_of(const Expr& size, const Expr& extent) {
 /// A layout in which these axes, at most three, are the spatial ones: "" where that is the usual one.
 std::string layout_of(const std::vector<size_t>& axes, size_t rank) {
   constexpr std::string_view kSpatial = "DHW", kOthers = "NCABEFGIJKLMOPQRSTUVXYZ";
+  if (rank - axes.size() > kOthers.size())
+    fail("an image of {} dimensions, must have {} at most", rank, kOthers.size() + axes.size());
   std::string layout;
   for (size_t d = 0, others = 0; d < rank; ++d) {
     const auto k = static_cast<size_t>(std::ranges::find(axes, d) - axes.begin());

@@ -350,6 +350,12 @@ TEST(OnnxOperators, ResizesThatDoNotFitAreErrors) {
   EXPECT_THAT(error({none, longs({1, 2, 6})}, bytes::text("nearest_mode", "up")),
               HasSubstr("nearest_mode `up` is unknown"));
   EXPECT_THAT(error({none, longs({1, 2, 6})}, bytes::text("mode", "area")), HasSubstr("method is `area`"));
+  // A layout has a letter for each axis.
+  const Tensor deep = random_tensor(std::vector<int64_t>(30, 1), kFloat32, 1);
+  EXPECT_THAT(thrown_by([&] {
+                run("Resize", {deep, none, none, longs({2})}, bytes::integers("axes", {29}));
+              }),
+              HasSubstr("an image of 30 dimensions, must have 24 at most"));
 }
 
 TEST(OnnxOperators, LoopsAreUnrolled) {
