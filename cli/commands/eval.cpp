@@ -11,6 +11,7 @@
 #include "core/relay/text.h"
 #include "core/support/error.h"
 #include "core/support/text.h"
+#include "tuner/bind_shapes.h"
 #include "tuner/compile.h"
 
 namespace lathe::cli {
@@ -38,13 +39,14 @@ std::vector<relay::Value> arguments(const relay::Function& function, const Input
   return values;
 }
 
-/// The program whose main is the function named, for this machine, with default schedules.
+/// The program whose main is the function named, for this machine, with default schedules. What its
+/// parameters leave open, the arguments of each call tell.
 std::shared_ptr<const runtime::Module> compiled_program(const relay::Module& module,
                                                         const std::string& name) {
   auto renamed = mutate(*module);
   renamed->functions["main"] = module->functions.at(name);
-  return runtime::Module::from_image(
-      tuner::compile_program(seal(std::move(renamed)), codegen::host_target()));
+  const relay::Module open = tuner::bind_shapes(seal(std::move(renamed)), {}, {.all = true});
+  return runtime::Module::from_image(tuner::compile_program(open, codegen::host_target()));
 }
 
 /// The value of main for the arguments, by its native code.

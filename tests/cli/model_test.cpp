@@ -42,6 +42,21 @@ TEST_F(ModelCommands, DynamicDimensionsComeFromTheInputs) {
   EXPECT_THAT(finished.output, StartsWith("output_0: float32 (3, 2), min 0, "));
 }
 
+TEST_F(ModelCommands, EvalTakesWhatItsArgumentsTell) {
+  const std::string program = folder_ + "/p.relay", x = folder_ + "/x.npy", y = folder_ + "/y.npy";
+  write_file(program, "def @main(%x: Tensor[(?), float32], %y: Tensor[(?), float32]) { (%x + %y, sum(%x)) }");
+  save_npy(x, tensor_of(std::vector<float>{1, 2, 3}, {3}, kFloat32));
+  for (const int64_t length : {3, 1, 2}) {
+    save_npy(y, tensor_of(std::vector<float>(static_cast<size_t>(length), 1), {length}, kFloat32));
+    for (const char* by : {"", "--compiled "}) {
+      const Finished finished =
+          tune(std::string("eval ") + by + program + " --input x=" + x + " --input y=" + y);
+      EXPECT_EQ(finished.code, length == 2 ? 2 : 0) << by << length;
+      if (length != 2) EXPECT_EQ(finished.output, "([2f, 3f, 4f], 6f)\n") << by << length;
+    }
+  }
+}
+
 TEST_F(ModelCommands, OpenDimensionsAreOneMessageAndExitCode2OfEachCommand) {
   std::string model = folder_ + "/m.relay", out = " --out " + folder_ + "/out";
   write_file(model, R"(#[version = "0.0.5"]
