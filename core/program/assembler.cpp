@@ -10,6 +10,7 @@
 namespace lathe::program {
 namespace {
 
+/// Whether control may reach the instruction behind it.
 bool goes_on(Opcode op) {
   switch (op) {
     case Opcode::kSwitch:
@@ -171,6 +172,7 @@ runtime::CodeFunction Assembler::finish(std::string name, int64_t captured) {
     for (int32_t& target : i.targets) target = labels_[static_cast<size_t>(target)];
   remove_unreached();
   mark_last_uses();
+  // Pure code that is gone may leave a jump to what follows.
   remove_unreached();
   number_registers();
   return {std::move(name), params_, captured, registers_, std::move(code_)};

@@ -246,6 +246,7 @@ class FunctionEmitter {
     code_.add(std::move(i));
   }
 
+  /// Both sides write the same register, or both return: nothing joins them.
   void branch(const If& e, Destination to) {
     const int32_t otherwise = code_.fresh_label(), end = code_.fresh_label();
     code_.add({.op = Opcode::kBranch, .args = {operand(e.condition)}, .targets = {otherwise}});
@@ -280,7 +281,7 @@ class FunctionEmitter {
       throw PlacedError(e->span, error.what());
     }
     for (size_t i = 0; i < e->clauses.size(); ++i) {
-      if (!variables[i]) continue;  // those before it take all
+      if (!variables[i]) continue;  // those before it take all, so its label is never placed
       for (const PatternVariable& each : *variables[i]) values_[each.var.get()] = each.value;
       code_.place(labels[i]);
       body(e->clauses[i].body, to);

@@ -74,6 +74,7 @@ class MatchTree {
   void append(Row& row, int part_number, const Pattern& pattern) {
     if (const VarPattern* variable = pattern.as<VarPattern>()) {
       std::vector<PatternVariable>& known = variables_[row.clause];
+      // A row that does not ask for the part is met once for each constructor of it.
       const bool is_new = std::none_of(
           known.begin(), known.end(), [&](const PatternVariable& each) { return each.var == variable->var; });
       if (!is_new) return;
@@ -125,8 +126,11 @@ class MatchTree {
 
   void decide_once(const std::vector<Row>& rows, Taken taken) {
     if (rows.empty()) return go_to(otherwise_);
+    // Rows stand in the order of their clauses: when nothing is left to test for the first, it is taken,
+    // whatever the others ask.
     const Row& first = rows[0];
     if (first.tests.empty()) {
+      // Registers of its variables are the same on all ways here, so each way fills them.
       for (int number : parts_of_variables_[first.clause]) take(number, taken);
       reached_[first.clause] = true;
       return go_to(labels_[first.clause]);

@@ -86,6 +86,7 @@ class Renaming {
     if (!linear || linear->coefficients.size() != 1) return false;
     const int64_t factor = linear->coefficients.begin()->second;
     const Dim name = lathe::var(unknown[0]->name);
+    // Exact: the dimension is a multiple of the factor beside the rest, or the program around was refused.
     values_[unknown[0].get()] = floordiv(name - substitute(linear->rest, values_), Dim(factor));
     known_.insert(unknown[0].get());
     whole_.push_back({dim, name});
@@ -171,6 +172,8 @@ StretchCases cases_of(const Ref<Function>& stretch, size_t& left) {
   Renaming dims(types);
   const Ref<Function> typed = infer_type(renamed(stretch, dims));
   const std::vector<DimCheck> checks = undecided_dims(make_module(typed));
+  // One dimension at a time: with it decided, types are inferred anew, and what is then still undecided is
+  // asked on both sides apart.
   for (const DimCheck& check : checks) {
     if (!check.or_one) continue;
     const bool first = check.a.as<lathe::VarNode>() != nullptr;
@@ -179,6 +182,7 @@ StretchCases cases_of(const Ref<Function>& stretch, size_t& left) {
     while (cases.param < typed->params.size() &&
            !find_dim(type_of(typed->params[cases.param]), variable, cases))
       ++cases.param;
+    // No parameter shows it by itself, so no run could ask.
     if (cases.param == typed->params.size()) continue;
     if (left < 2) throw PlacedError(check.call->span, "too many dimensions in one stretch may be 1 or not");
     auto with = [&](const Dim& value) {

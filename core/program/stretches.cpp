@@ -108,6 +108,7 @@ class Outliner {
   Expr chain_of(Expr e) {
     std::vector<Binding> bindings;
     e = flatten(e, bindings);
+    // The value of a body may end a stretch, too: it gets a name as the others have.
     if (is_kernel_call(e) || e.as<Tuple>() || e.as<Projection>()) {
       bindings.push_back({with_checked_type(make_var("t"), e->checked_type).cast<VarNode>(), e});
       e = bindings.back().var;
@@ -131,6 +132,7 @@ class Outliner {
   void add(const Binding& each, Stretch& open, std::vector<Binding>& done) {
     bool reads_open = open.has(each.value);
     for_each_operand(each.value, [&](const Expr& operand, bool) { reads_open |= open.has(operand); });
+    // Arithmetic of numbers is an instruction, and no kernel, unless its operands are in a kernel's memory.
     const bool member = is_kernel_call(each.value)
                             ? reads_open || !is_scalar_call(each.value)
                             : (each.value.as<Projection>() && reads_open) || is_inner_tuple(each);
@@ -139,6 +141,7 @@ class Outliner {
       open.names.insert({each.var.get(), each.value.get()});
       return;
     }
+    // Bodies may read what is open: for_each_operand does not look into them.
     const bool has_bodies = each.value.as<If>() || each.value.as<Match>() || each.value.as<Function>();
     if (reads_open || has_bodies) close(open, done);
     done.push_back({each.var, rebuilt(each.value)});
@@ -266,6 +269,7 @@ class Outliner {
     return bound("s", with_checked_type(make<Call>(callee, args), cases.function->result_type), done);
   }
 
+  /// if (extent == 1) one stretch, else the other; both give the tensors of the results.
   Var choice(const StretchCases& cases, const std::vector<Expr>& args, std::vector<Binding>& done) {
     Expr tensor = args.at(cases.param);
     for (int64_t item : cases.items) tensor = bound("t", typed_projection(tensor, item), done);
