@@ -18,6 +18,7 @@ inline constexpr Variable kVariables[] = {
     {"LATHE_DEEP", "the one kind of long and deep texts that is tried", true},
     {"LATHE_LONG", "how long chains are, and how deep, in texts that are tried", true},
     {"LATHE_PROGRAMS", "FIRST-LAST: the seeds of random programs that passes are compared on", true},
+    {"LATHE_SEEDED_BUG", "which of the bugs seeded into a test's copy of the tracker is at work", true},
     {"LATHE_SIMULATION_SEED", "the one seed that the simulated farm runs with", true},
     {"LATHE_SIMULATION_SEEDS", "how many seeds the simulated farm runs with", true},
 };
