@@ -1,4 +1,5 @@
 // What `tune compile --open` makes, and what of it `tune run` refuses.
+#include <fmt/core.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
