@@ -1,4 +1,7 @@
 // Orders and running totals along one axis, and what is kept of an order.
+#include <algorithm>
+#include <cmath>
+
 #include "core/relay/ops/attrs_vision.h"
 #include "core/relay/ops/families.h"
 #include "core/relay/ops/rule.h"
@@ -21,7 +24,8 @@ Buffer ranks(FuncBuilder& f, const Buffer& x, size_t axis, bool ascending) {
     Expr mine = at(x, i), theirs = load(x, other);
     Expr before = ascending ? less(theirs, mine) : less(mine, theirs);
     Expr tie = logical_and(equal(theirs, mine), less(r[0], i[axis]));
-    return cast(kInt64, logical_or(before, tie));
+    // Of 32 bits: twice as many are counted at once, and nobody compares more elements with each other.
+    return cast(kInt32, logical_or(before, tie));
   });
   if (!x->dtype.is_float()) return rank;
   // A NaN compares with nothing and so is before no number. Its own rank follows from the number of NaNs,
@@ -37,66 +41,170 @@ Buffer ranks(FuncBuilder& f, const Buffer& x, size_t axis, bool ascending) {
     std::vector<Expr> last = as_indices(i);
     last[axis] = extent - 1;
     Expr numbers = extent - load(nans, last);
-    return select(is_nan(at(x, i)), numbers + at(nans, i) - 1, at(rank, i));
+    return select(is_nan(at(x, i)), numbers + at(nans, i) - 1, cast(kInt64, at(rank, i)));
   });
 }
 
+std::vector<Var> variables_of(const Buffer& x) {
+  std::vector<Var> vars;
+  for (size_t d = 0; d < x->shape.size(); ++d) vars.push_back(lathe::var(fmt::format("i{}", d)));
+  return vars;
+}
+
 /// positions[r] = the index along the axis of the element of rank r, for the first `count` ranks.
-Buffer order(FuncBuilder& f, const Buffer& x, size_t axis, bool ascending, const Expr& count) {
+Buffer order_by_ranks(FuncBuilder& f, const Buffer& x, size_t axis, bool ascending, const Expr& count) {
   // n comparisons for each element, but all alike and in vectors: no branches, no swaps.
   Buffer rank = ranks(f, x, axis, ascending);
   Shape shape = x->shape;
   shape[axis] = count;
   return f.opaque("order", shape, kInt64, {rank}, [&](const Buffer& out) {
-    std::vector<Var> vars;
-    for (size_t d = 0; d < x->shape.size(); ++d) vars.push_back(lathe::var(fmt::format("i{}", d)));
+    const std::vector<Var> vars = variables_of(x);
     std::vector<Expr> from{vars.begin(), vars.end()}, to = from;
-    to[axis] = load(rank, from);
+    to[axis] = cast(kInt64, load(rank, from));
     // Ranks are a permutation: each position is written once.
     tir::Stmt nest = tir::store(out, to, from[axis]);
     // Those of later ranks have no place.
-    if (!structural_equal(count, x->shape[axis])) nest = make<tir::If>(less(load(rank, from), count), nest);
+    if (!structural_equal(count, x->shape[axis])) nest = make<tir::If>(less(to[axis], count), nest);
     for (size_t d = vars.size(); d-- > 0;) nest = tir::for_loop(vars[d], x->shape[d], nest);
     return nest;
   });
 }
 
+/// Whether `a` comes before `b`, which comes first where they are equal. NaN stands behind all numbers.
+Expr comes_before(const Expr& a, const Expr& b, bool ascending) {
+  if (!a.dtype().is_float()) return ascending ? less(a, b) : less(b, a);
+  // True for a NaN b as well.
+  const Expr is_less = logical_not(ascending ? less_equal(b, a) : less_equal(a, b));
+  return logical_and(is_less, logical_not(is_nan(a)));
+}
+
+/// The elements of one row of `x`, and places of a row of `out`, which may have dimensions before those of x.
+class Row {
+ public:
+  Row(const Buffer& x, const Buffer& out, size_t axis, std::vector<Var> vars)
+      : x_(x), out_(out), axis_(axis), vars_(std::move(vars)) {}
+
+  Expr element(const Expr& i) const { return load(x_, at_index(i)); }
+  std::vector<Expr> place(const Expr& i, std::vector<Expr> before = {}) const {
+    const std::vector<Expr> indices = at_index(i);
+    before.insert(before.end(), indices.begin(), indices.end());
+    return before;
+  }
+  Expr kept(const Expr& i, std::vector<Expr> before = {}) const {
+    return load(out_, place(i, std::move(before)));
+  }
+  /// `row` for each row.
+  tir::Stmt for_each(tir::Stmt row) const {
+    for (size_t d = vars_.size(); d-- > 0;)
+      if (d != axis_) row = tir::for_loop(vars_[d], x_->shape[d], row);
+    return row;
+  }
+
+ private:
+  std::vector<Expr> at_index(const Expr& i) const {
+    std::vector<Expr> indices{vars_.begin(), vars_.end()};
+    indices[axis_] = i;
+    return indices;
+  }
+  const Buffer x_, out_;
+  const size_t axis_;
+  const std::vector<Var> vars_;
+};
+
+/// Runs of `width` in half `from` of `out`, merged by twos into the other half. Of each element is selected
+/// whose it is; nothing branches on the data.
+tir::Stmt merged_runs(const Row& row, const Buffer& out, int64_t n, int64_t width, int64_t from,
+                      bool ascending) {
+  const Var pair = lathe::var("pair"), step = lathe::var("step");
+  const Expr begin = pair * (2 * width), middle = min(begin + width, Expr(n)),
+             end = min(begin + 2 * width, Expr(n));
+  // The first elements of both runs that are not merged yet, and whose turn it is.
+  const Buffer state = tir::buffer("state", {Expr(3)}, kInt64, tir::Scope::kLocal);
+  auto set = [&](int64_t i, const Expr& value) { return tir::store(state, {Expr(i)}, value); };
+  const Expr a = load(state, {Expr(0)}), b = load(state, {Expr(1)}), turn = load(state, {Expr(2)});
+  // Where a run has ended its last element is read once more, and not taken.
+  const Expr left = row.kept(min(a, Expr(n - 1)), {Expr(from)}),
+             right = row.kept(min(b, Expr(n - 1)), {Expr(from)});
+  const Expr is_right = logical_and(
+      less(b, end),
+      logical_or(less_equal(middle, a), comes_before(row.element(right), row.element(left), ascending)));
+  const tir::Stmt next = tir::seq({
+      set(2, cast(kInt64, is_right)),
+      tir::store(out, row.place(begin + step, {Expr(1 - from)}), select(equal(turn, Expr(1)), right, left)),
+      set(1, b + turn),
+      // So many are merged, and the others of them were of the first run.
+      set(0, begin + step + 1 - (b - middle)),
+  });
+  const tir::Stmt merge =
+      tir::for_loop(step, Expr(2 * width), make<tir::If>(less(begin + step, Expr(n)), next));
+  return tir::for_loop(pair, Expr((n + 2 * width - 1) / (2 * width)),
+                       make<tir::Alloc>(state, tir::seq({set(0, begin), set(1, middle), merge})));
+}
+
+/// The same by merging runs of 1, 2, 4, ... from the bottom up (Knuth, 5.2.4): n log n steps.
+Buffer order_by_merging(FuncBuilder& f, const Buffer& x, size_t axis, bool ascending, const Expr& count) {
+  const int64_t n = int_value(x->shape[axis]);
+  Shape halves = x->shape;
+  halves.insert(halves.begin(), Expr(2));
+  int64_t half = 0;  // that the runs are in
+  const Buffer runs = f.opaque("runs", halves, kInt64, {x}, [&](const Buffer& out) {
+    const Row row(x, out, axis, variables_of(x));
+    const Var i = lathe::var("i");
+    std::vector<tir::Stmt> passes = {
+        tir::for_loop(i, Expr(n), tir::store(out, row.place(i, {Expr(0)}), cast(kInt64, i)))};
+    for (int64_t width = 1; width < n; width *= 2) {
+      passes.push_back(merged_runs(row, out, n, width, half, ascending));
+      half = 1 - half;
+    }
+    return row.for_each(tir::seq(std::move(passes)));
+  });
+  Shape shape = x->shape;
+  shape[axis] = count;
+  return f.compute("order", shape, [&](Vars i) {
+    std::vector<Expr> indices = as_indices(i);
+    indices.insert(indices.begin(), Expr(half));
+    return load(runs, indices);
+  });
+}
+
 /// The same for few ranks, by insertion: most elements are compared with the last of those kept so far alone.
-Buffer first_in_order(FuncBuilder& f, const Buffer& x, size_t axis, bool ascending, int64_t count) {
+Buffer order_by_insertion(FuncBuilder& f, const Buffer& x, size_t axis, bool ascending, int64_t count) {
   Shape shape = x->shape;
   shape[axis] = count;
   return f.opaque("order", shape, kInt64, {x}, [&](const Buffer& out) {
-    std::vector<Var> vars;
-    for (size_t d = 0; d < x->shape.size(); ++d) vars.push_back(lathe::var(fmt::format("i{}", d)));
+    const std::vector<Var> vars = variables_of(x);
+    const Row row(x, out, axis, vars);
     const Var &i = vars[axis], step = lathe::var("step");
-    auto slot = [&](const Expr& r) {
-      std::vector<Expr> indices{vars.begin(), vars.end()};
-      indices[axis] = r;
-      return indices;
-    };
-    auto kept = [&](const Expr& r) { return load(out, slot(r)); };
-    /// x[i] comes before the element in slot r: equal ones keep their order, NaN stands behind all numbers.
     auto is_before = [&](const Expr& r) {
-      Expr mine = load(x, slot(i)), theirs = load(x, slot(kept(r)));
-      if (!x->dtype.is_float()) return ascending ? less(mine, theirs) : less(theirs, mine);
-      // True for a NaN among theirs as well.
-      Expr is_less = logical_not(ascending ? less_equal(theirs, mine) : less_equal(mine, theirs));
-      return logical_and(is_less, logical_not(is_nan(mine)));
+      return comes_before(row.element(i), row.element(row.kept(r)), ascending);
     };
     // From the last slot to the first: those behind x[i] move up by one, then it goes where the last one was.
     Expr r = Expr(count - 1) - step;
-    tir::Stmt here = make<tir::If>(logical_or(equal(r, i), is_before(r)), tir::store(out, slot(r), i));
-    tir::Stmt moved = tir::store(out, slot(r), kept(r - 1));
+    tir::Stmt here = make<tir::If>(logical_or(equal(r, i), is_before(r)), tir::store(out, row.place(r), i));
+    tir::Stmt moved = tir::store(out, row.place(r), row.kept(r - 1));
     tir::Stmt place = make<tir::If>(less(Expr(0), r), make<tir::If>(is_before(r - 1), moved, here), here);
     tir::Stmt insert = tir::for_loop(step, count, make<tir::If>(less_equal(r, i), place));
     // Slots beyond i are empty.
-    tir::Stmt nest =
+    const tir::Stmt nest =
         make<tir::If>(less(i, Expr(count)), insert, make<tir::If>(is_before(Expr(count - 1)), insert));
-    nest = tir::for_loop(i, x->shape[axis], nest);
-    for (size_t d = vars.size(); d-- > 0;)
-      if (d != axis) nest = tir::for_loop(vars[d], x->shape[d], nest);
-    return nest;
+    return row.for_each(tir::for_loop(i, x->shape[axis], nest));
   });
+}
+
+/// The positions of the first `count` elements in order, by what takes the least time for so many.
+Buffer order(FuncBuilder& f, const Buffer& x, size_t axis, bool ascending, const Expr& count) {
+  if (!as_int(x->shape[axis]) || !as_int(count)) return order_by_ranks(f, x, axis, ascending, count);
+  const auto n = static_cast<double>(int_value(x->shape[axis])), k = static_cast<double>(int_value(count));
+  // In comparisons of all with all, which are in vectors: what else takes a step looks up, and selects. Of a
+  // random row k (1 + ln(n / k)) elements are kept for a while, and each moves others.
+  constexpr double kOfMerging = 54, kOfLooking = 4, kOfInsertion = 6.5;
+  const double by_ranks = n * n, by_merging = kOfMerging * n * std::ceil(std::log2(std::max(n, 2.0))),
+               by_insertion = kOfLooking * n +
+                              kOfInsertion * k * k * (1 + std::log(std::max(n, 1.0) / std::max(k, 1.0)));
+  if (by_insertion < std::min(by_ranks, by_merging))
+    return order_by_insertion(f, x, axis, ascending, int_value(count));
+  if (by_merging < by_ranks) return order_by_merging(f, x, axis, ascending, count);
+  return order_by_ranks(f, x, axis, ascending, count);
 }
 
 /// The elements at `positions` along `axis`.
@@ -156,13 +264,7 @@ Relation topk_type(RelationContext& c, const Attrs& attrs) {
 Buffers topk(FuncBuilder& f, const Attrs& attrs, Inputs in, const Type& result) {
   const TopkAttrs& a = attrs_as<TopkAttrs>(attrs);
   size_t axis = wrapped(a.axis, in[0]->shape.size());
-  const Expr &all = in[0]->shape[axis], &count = tensor_of(result).shape[axis];
-  // Ranks take n comparisons an element, insertion up to `count` for those that are kept.
-  constexpr int64_t kShare =
-      4;  // keeping more of them sorted takes longer than comparing all with all, in vectors
-  bool few = as_int(all) && as_int(count) && kShare * int_value(count) <= int_value(all);
-  Buffer positions = few ? first_in_order(f, in[0], axis, a.is_ascend, int_value(count))
-                         : order(f, in[0], axis, a.is_ascend, count);
+  Buffer positions = order(f, in[0], axis, a.is_ascend, tensor_of(result).shape[axis]);
   if (a.ret_type == "indices") return {converted(f, positions, a.dtype)};
   Buffer values = picked(f, in[0], positions, axis);
   return a.ret_type == "values" ? Buffers{values} : Buffers{values, converted(f, positions, a.dtype)};

@@ -1,5 +1,8 @@
+#include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numeric>
+#include <vector>
 
 #include "tests/relay/ops/op_rows.h"
 
@@ -120,6 +123,40 @@ TEST(IndexOps, TheFirstFewAreThoseOfTheWholeOrder) {
         ASSERT_EQ(few.value(i), order.value((i / (3 * k) * 41 + i / 3 % k) * 3 + i % 3)) << k << " at " << i;
     }
   }
+}
+
+/// By comparing all with all, by insertion or by merging, as the lengths of rows say.
+TEST(IndexOps, OrdersOfAnyLengthAreStable) {
+  for (int64_t n : {1, 2, 3, 63, 600, 1000, 1025})
+    for (bool ascending : {false, true})
+      for (DataType dtype : {kFloat32, kInt32}) {
+        Tensor x({2, n, 2}, dtype);
+        for (int64_t i = 0; i < x.size(); ++i) x.set(i, static_cast<double>(i * 7919 % 211));
+        if (dtype == kFloat32)
+          for (int64_t i = 5; i < x.size(); i += 97) x.set(i, std::numeric_limits<double>::quiet_NaN());
+        const auto ordered = [&](int64_t k) {
+          return run_op("topk", attrs<TopkAttrs>([&](auto& a) {
+                          a.axis = 1, a.k = k, a.is_ascend = ascending, a.ret_type = "indices";
+                        }),
+                        {x})[0];
+        };
+        for (int64_t k : {int64_t{1}, (n + 1) / 2, n}) {
+          const Tensor found = ordered(k);
+          for (int64_t row = 0; row < 4; ++row) {
+            const auto value = [&](int64_t i) { return x.value((row / 2 * n + i) * 2 + row % 2); };
+            std::vector<int64_t> expected(static_cast<size_t>(n));
+            std::iota(expected.begin(), expected.end(), 0);
+            std::stable_sort(expected.begin(), expected.end(), [&](int64_t a, int64_t b) {
+              if (std::isnan(value(a)) || std::isnan(value(b)))
+                return !std::isnan(value(a)) && std::isnan(value(b));
+              return ascending ? value(a) < value(b) : value(b) < value(a);
+            });
+            for (int64_t i = 0; i < k; ++i)
+              ASSERT_EQ(found.value((row / 2 * k + i) * 2 + row % 2), expected[static_cast<size_t>(i)])
+                  << k << " of " << n << ", " << to_string(dtype);
+          }
+        }
+      }
 }
 
 TEST(IndexOps, Scans) {
