@@ -93,10 +93,20 @@ class Row {
   Expr kept(const Expr& i, std::vector<Expr> before = {}) const {
     return load(out_, place(i, std::move(before)));
   }
-  /// `row` for each row.
+  /// `row` for each row, by all cores where there is something to do.
   tir::Stmt for_each(tir::Stmt row) const {
+    auto rows = [&](size_t d) {
+      return d != axis_ && !(as_int(x_->shape[d]) && int_value(x_->shape[d]) == 1);
+    };
+    constexpr int64_t kFewest = 4096;  // elements; those of open rows may be many
+    int64_t elements = 1;
+    for (const Expr& dim : x_->shape) elements *= as_int(dim) ? int_value(dim) : kFewest;
+    size_t outermost = elements < kFewest ? vars_.size() : 0;
+    while (outermost < vars_.size() && !rows(outermost)) ++outermost;
     for (size_t d = vars_.size(); d-- > 0;)
-      if (d != axis_) row = tir::for_loop(vars_[d], x_->shape[d], row);
+      if (d != axis_)
+        row = tir::for_loop(vars_[d], x_->shape[d], row,
+                            d == outermost ? tir::Iteration::kParallel : tir::Iteration::kSerial);
     return row;
   }
 
@@ -175,19 +185,25 @@ Buffer order_by_insertion(FuncBuilder& f, const Buffer& x, size_t axis, bool asc
     const std::vector<Var> vars = variables_of(x);
     const Row row(x, out, axis, vars);
     const Var &i = vars[axis], step = lathe::var("step");
+    // Of those kept, in order: found by their positions they would be two loads, one after the other.
+    const Buffer values = tir::buffer("values", {Expr(count)}, x->dtype, tir::Scope::kLocal);
     auto is_before = [&](const Expr& r) {
-      return comes_before(row.element(i), row.element(row.kept(r)), ascending);
+      return comes_before(row.element(i), load(values, {r}), ascending);
+    };
+    auto put = [&](const Expr& r, const Expr& position, const Expr& value) {
+      return tir::seq({tir::store(out, row.place(r), position), tir::store(values, {r}, value)});
     };
     // From the last slot to the first: those behind x[i] move up by one, then it goes where the last one was.
-    Expr r = Expr(count - 1) - step;
-    tir::Stmt here = make<tir::If>(logical_or(equal(r, i), is_before(r)), tir::store(out, row.place(r), i));
-    tir::Stmt moved = tir::store(out, row.place(r), row.kept(r - 1));
-    tir::Stmt place = make<tir::If>(less(Expr(0), r), make<tir::If>(is_before(r - 1), moved, here), here);
-    tir::Stmt insert = tir::for_loop(step, count, make<tir::If>(less_equal(r, i), place));
-    // Slots beyond i are empty.
+    const Expr r = Expr(count - 1) - step;
+    const tir::Stmt here = put(r, i, row.element(i)), moved = put(r, row.kept(r - 1), load(values, {r - 1}));
+    // Slots from i on are empty.
+    const tir::Stmt here_if_first = make<tir::If>(equal(r, i), here, make<tir::If>(is_before(r), here));
+    const tir::Stmt place =
+        make<tir::If>(less(Expr(0), r), make<tir::If>(is_before(r - 1), moved, here_if_first), here_if_first);
+    const tir::Stmt insert = tir::for_loop(step, count, make<tir::If>(less_equal(r, i), place));
     const tir::Stmt nest =
         make<tir::If>(less(i, Expr(count)), insert, make<tir::If>(is_before(Expr(count - 1)), insert));
-    return row.for_each(tir::for_loop(i, x->shape[axis], nest));
+    return row.for_each(make<tir::Alloc>(values, tir::for_loop(i, x->shape[axis], nest)));
   });
 }
 
