@@ -6,6 +6,7 @@
 #include <string>
 
 #include "core/relay/ops/families.h"
+#include "core/relay/ops/rule.h"
 
 namespace lathe::relay::ops {
 
