@@ -284,7 +284,7 @@ void Farm::on(const Peer& peer, const wire::Result& result) {
       if (is_ok && !past.doubted.empty() && past.doubted != worker.name) blame(past.doubted, trial.id);
       // A build that fails is the candidate's, and says nothing of the builder's machine.
       // The device is written down with the result and makes it count for that machine.
-      finish(trial, worker.name, runs(worker, lane_of(*trial.spec)) ? worker.device : "", told);
+      finish(trial, worker.name, runs(worker, lane_of(*trial.spec)) ? worker.device : "", std::move(told));
       verdict = Verdict::kRecorded;
     }
   }

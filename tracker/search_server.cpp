@@ -69,9 +69,9 @@ int64_t room_beside(uint64_t all, int64_t others) {
   return most - std::min(most, others);
 }
 
-/// Counted here and not taken from the searcher: too many, and workers that tell the truth would be expelled,
-/// by every job with this workload; too few, and those that lie would be believed. Parser and verifier are
-/// made for any text.
+/// Counted here and not taken from the searcher: too many, and what workers that tell the truth measure would
+/// not count, in every job with this workload; too few, and those that lie would be believed. Parser and
+/// verifier are made for any text.
 double operations_of(const std::string& text) {
   try {
     const tir::Func func = tir::parse_func(text);

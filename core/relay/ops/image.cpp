@@ -68,7 +68,7 @@ bool is_factor(double scale) { return scale > 0 && scale < 1e6; }
 void require_resize(RelationContext& c, const ResizeAttrs& a, size_t rank) {
   if ((!a.scales.empty() && a.scales.size() != rank) || (!a.roi.empty() && a.roi.size() != 2 * rank))
     mismatch(c, "scales must be {} numbers, roi {}: all starts, then all ends", rank, 2 * rank);
-  if (!method_of(a.method))
+  if (!resize_method(a.method))
     mismatch(c, "method is `{}`, must be nearest_neighbor, linear or cubic", a.method);
   const std::string& mode = a.coordinate_transformation_mode;
   if (!is_mode(mode))
@@ -123,7 +123,7 @@ Buffers resize(FuncBuilder& f, const Attrs& attrs, Inputs in, const Type& result
 
 Relation upsampling_type(RelationContext& c, const Attrs& attrs) {
   const UpsamplingAttrs& a = attrs_as<UpsamplingAttrs>(attrs);
-  if (!method_of(a.method))
+  if (!resize_method(a.method))
     mismatch(c, "method is `{}`, must be nearest_neighbor, bilinear or bicubic", a.method);
   if (!is_factor(a.scale_h) || !is_factor(a.scale_w))
     mismatch(c, "scales are {} and {}, must be positive", a.scale_h, a.scale_w);
@@ -137,9 +137,9 @@ Buffers upsampling(FuncBuilder& f, const Attrs& attrs, Inputs in, const Type& re
   ResizeAttrs resize;
   resize.layout = a.layout;
   resize.method = a.method;
-  resize.coordinate_transformation_mode = a.align_corners                            ? "align_corners"
-                                          : *method_of(a.method) == Method::kNearest ? "asymmetric"
-                                                                                     : "half_pixel";
+  resize.coordinate_transformation_mode = a.align_corners ? "align_corners"
+                                          : *resize_method(a.method) == ResizeMethod::kNearest ? "asymmetric"
+                                                                                               : "half_pixel";
   return {resized(f, resize, 2, in[0], tensor_of(result))};
 }
 

@@ -9,10 +9,10 @@
 
 namespace lathe::relay::ops {
 
-std::optional<Method> method_of(const std::string& name) {
-  if (name == "nearest_neighbor" || name == "nearest") return Method::kNearest;
-  if (name == "linear" || name == "bilinear") return Method::kLinear;
-  if (name == "cubic" || name == "bicubic") return Method::kCubic;
+std::optional<ResizeMethod> resize_method(const std::string& name) {
+  if (name == "nearest_neighbor" || name == "nearest") return ResizeMethod::kNearest;
+  if (name == "linear" || name == "bilinear") return ResizeMethod::kLinear;
+  if (name == "cubic" || name == "bicubic") return ResizeMethod::kCubic;
   return std::nullopt;
 }
 
@@ -117,9 +117,9 @@ struct Filter {
   double shrink = 1;  // below 1 the filter is as much wider than its kernel
 };
 
-Filter filter_of(const ResizeAttrs& a, Method method, const Axis& axis) {
-  if (method == Method::kNearest) return {};
-  const double reach = method == Method::kLinear ? 1 : 2;  // of the kernel
+Filter filter_of(const ResizeAttrs& a, ResizeMethod method, const Axis& axis) {
+  if (method == ResizeMethod::kNearest) return {};
+  const double reach = method == ResizeMethod::kLinear ? 1 : 2;  // of the kernel
   Filter filter;
   if (a.antialias) filter.shrink = std::min(1.0, axis.factor.value());
   filter.first = static_cast<int64_t>(std::floor(-reach / filter.shrink)) + 1;
@@ -128,8 +128,8 @@ Filter filter_of(const ResizeAttrs& a, Method method, const Axis& axis) {
 }
 
 /// How often each pixel is repeated, where the nearest one to pixel i of the result is i / factor; else 0.
-int64_t repeats_of(const ResizeAttrs& a, Method method, const Axis& axis) {
-  if (method != Method::kNearest || !axis.factor || *axis.factor < 2) return 0;
+int64_t repeats_of(const ResizeAttrs& a, ResizeMethod method, const Axis& axis) {
+  if (method != ResizeMethod::kNearest || !axis.factor || *axis.factor < 2) return 0;
   if (*axis.factor != std::floor(*axis.factor)) return 0;
   const std::string &mode = a.coordinate_transformation_mode, how = rounding_of(a.rounding_method, mode);
   const bool from_first = mode == "asymmetric" || mode == "tf_half_pixel_for_nn",
@@ -150,25 +150,26 @@ struct Taps {
   }
 };
 
-Taps taps_of(FuncBuilder& f, const ResizeAttrs& a, Method method, const Axis& axis, DataType weights) {
+Taps taps_of(FuncBuilder& f, const ResizeAttrs& a, ResizeMethod method, const Axis& axis, DataType weights) {
   if (const int64_t repeats = repeats_of(a, method, axis)) return {1, nullptr, nullptr, repeats};
   const Filter filter = filter_of(a, method, axis);
   const Shape shape{axis.out, Expr(filter.count)};
   const std::string& mode = a.coordinate_transformation_mode;
   auto first = [&](const Expr& x) {
-    if (method == Method::kNearest) return rounded(a.rounding_method, mode, x);
+    if (method == ResizeMethod::kNearest) return rounded(a.rounding_method, mode, x);
     return intrinsic(Intrinsic::kFloor, x) + f64(static_cast<double>(filter.first));
   };
   auto source = [&](Vars i) { return cast(kInt64, first(coordinate(mode, axis, i[0]))) + i[1]; };
   Buffer position =
       f.compute("position", shape, [&](Vars i) { return min(max(source(i), Expr(0)), axis.in - 1); });
-  if (method == Method::kNearest) return {1, position, nullptr};
+  if (method == ResizeMethod::kNearest) return {1, position, nullptr};
   auto weight = [&](Vars i, const Expr& tap) {
     Expr x = coordinate(mode, axis, i[0]);
     // By the coordinate before clamping: at the border a tap outside has the weight it would have inside.
     Expr distance = intrinsic(Intrinsic::kAbs, x - first(x) - cast(kFloat64, tap));
     if (filter.shrink < 1) distance = distance * f64(filter.shrink);
-    Expr kernel = method == Method::kLinear ? max(f64(0), f64(1) - distance) : cubic(distance, a.cubic_alpha);
+    Expr kernel =
+        method == ResizeMethod::kLinear ? max(f64(0), f64(1) - distance) : cubic(distance, a.cubic_alpha);
     if (!a.cubic_exclude) return kernel;
     Expr at = cast(kInt64, first(x)) + tap;
     return select(logical_and(less_equal(Expr(0), at), less(at, axis.in)), kernel, f64(0));
@@ -236,7 +237,7 @@ Buffer combined(FuncBuilder& f, const char* name, const Buffer& image, const Res
 }  // namespace
 
 Buffer resized(FuncBuilder& f, const ResizeAttrs& a, int rank, const Buffer& x, const TensorType& type) {
-  const Method method = *method_of(a.method);
+  const ResizeMethod method = *resize_method(a.method);
   const std::string letters = spatial_letters(rank);
   const bool crop = a.coordinate_transformation_mode == "tf_crop_and_resize" && !a.roi.empty();
   const std::vector<Resized> axes = resized_axes(a, layout_or(a.layout, "NC", rank), letters, x, type, crop);
@@ -255,7 +256,7 @@ Buffer resized(FuncBuilder& f, const ResizeAttrs& a, int rank, const Buffer& x, 
     }
     return select(outside, cast(type.dtype, fimm(real, a.extrapolation_value)), inside);
   };
-  if (method == Method::kNearest || axes.empty())
+  if (method == ResizeMethod::kNearest || axes.empty())
     return f.compute("resize", type.shape, [&](Vars i) {
       std::vector<Expr> source = as_indices(i);
       for (size_t k = 0; k < axes.size(); ++k) source[axes[k].dim] = taps[k].at(i[axes[k].dim], Expr(0));

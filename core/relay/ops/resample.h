@@ -10,9 +10,9 @@
 
 namespace lathe::relay::ops {
 
-enum class Method { kNearest, kLinear, kCubic };
+enum class ResizeMethod { kNearest, kLinear, kCubic };
 /// Of its names, TVM's and ONNX's; nothing for another.
-std::optional<Method> method_of(const std::string& name);
+std::optional<ResizeMethod> resize_method(const std::string& name);
 
 /// The image `x` at the size of `type`, by the attributes' method, coordinates and filters. REQUIRES: they
 /// are checked; `rank` spatial axes.

@@ -99,9 +99,8 @@ class Row {
       return d != axis_ && !(as_int(x_->shape[d]) && int_value(x_->shape[d]) == 1);
     };
     constexpr int64_t kFewest = 4096;  // elements; those of open rows may be many
-    int64_t elements = 1;
-    for (const Expr& dim : x_->shape) elements *= as_int(dim) ? int_value(dim) : kFewest;
-    size_t outermost = elements < kFewest ? vars_.size() : 0;
+    const Expr elements = dims_product(x_->shape, 0, x_->shape.size());
+    size_t outermost = as_int(elements) && int_value(elements) < kFewest ? vars_.size() : 0;
     while (outermost < vars_.size() && !rows(outermost)) ++outermost;
     for (size_t d = vars_.size(); d-- > 0;)
       if (d != axis_)
@@ -217,7 +216,8 @@ Buffer order(FuncBuilder& f, const Buffer& x, size_t axis, bool ascending, const
   const double by_ranks = n * n, by_merging = kOfMerging * n * std::ceil(std::log2(std::max(n, 2.0))),
                by_insertion = kOfLooking * n +
                               kOfInsertion * k * k * (1 + std::log(std::max(n, 1.0) / std::max(k, 1.0)));
-  if (by_insertion < std::min(by_ranks, by_merging))
+  constexpr double kMostKept = 4096;  // on the stack
+  if (k <= kMostKept && by_insertion < std::min(by_ranks, by_merging))
     return order_by_insertion(f, x, axis, ascending, int_value(count));
   if (by_merging < by_ranks) return order_by_merging(f, x, axis, ascending, count);
   return order_by_ranks(f, x, axis, ascending, count);
