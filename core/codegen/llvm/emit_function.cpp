@@ -123,7 +123,9 @@ std::vector<Expr> workspace_offsets(std::span<const tir::Buffer> intermediates) 
   return offsets;
 }
 
-/// The inner function's parameters: the kernel's buffers, its intermediates, LatheParallel, its dimensions.
+/// The inner function's parameters: the kernel's buffers, its intermediates, LatheParallel, its dimensions,
+/// and where there is a leading copy whether there is anything to copy: pointers that are said not to alias
+/// must not be compared.
 void Emitter::emit_kernel(KernelState& state) {
   llvm::LLVMContext& context = state.module.getContext();
   const tir::FuncNode& func = *state.func;
@@ -134,6 +136,8 @@ void Emitter::emit_kernel(KernelState& state) {
   auto* int64 = llvm::Type::getInt64Ty(context);
   std::vector<llvm::Type*> inner_types(buffers.size() + 1, pointer);
   inner_types.insert(inner_types.end(), dims.size(), int64);
+  state.leading_copy = tir::leading_copy(func);
+  if (state.leading_copy) inner_types.push_back(llvm::Type::getInt1Ty(context));
   auto* inner =
       make_function(state, llvm::FunctionType::get(llvm::Type::getVoidTy(context), inner_types, false),
                     func.name + ".compute", false);
@@ -147,6 +151,7 @@ void Emitter::emit_kernel(KernelState& state) {
   emitter.parallel_ = inner->getArg(buffers.size());
   for (size_t i = 0; i < dims.size(); ++i)
     emitter.vars_[dims[i].get()] = inner->getArg(buffers.size() + 1 + i);
+  if (state.leading_copy) emitter.apart_ = inner->getArg(buffers.size() + 1 + dims.size());
   emitter.emit(func.body);
   emitter.b_.CreateRetVoid();
   emitter.finish();
@@ -183,6 +188,8 @@ void Emitter::call_inner(llvm::Function* inner, std::span<const tir::Buffer> buf
     state_.open_workspace = offsets.back();
   arguments.push_back(function_->getArg(2));
   arguments.insert(arguments.end(), values.begin(), values.end());
+  if (state_.leading_copy)
+    arguments.push_back(b_.CreateICmpNE(arguments[state_.leading_copy->input], arguments[params - 1]));
   b_.CreateCall(inner, arguments);
   b_.CreateRet(b_.getInt32(0));
 }
