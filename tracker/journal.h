@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "db/records.h"
+#include "tracker/needs.h"
 #include "tracker/race_modules.h"
 #include "tracker/wire.h"
 
@@ -33,6 +34,7 @@ struct TrialSpec {
   std::string target;
   double fastest_seconds = 0;  // what takes less was not measured (fastest_believable, core/tir/roofline.h)
   std::string device_class;    // of the devices that may measure it (device_class.h); "": any that can run it
+  Properties needs;            // what their devices must have at least
   std::string owner;           // of its job, with whom devices are shared by weight
   double weight = 1;
   bool is_open = false;  // its kernels take dimensions, which workers know from wire::kOpenVersion on

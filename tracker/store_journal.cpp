@@ -283,6 +283,7 @@ class StoreJournal final : public Journal {
       // All of it is settled before the first trial of a job that a tracker owns.
       if (const auto served = store_.served_job_of(id)) {
         spec.device_class = served->device_class;
+        spec.needs = needs_of_request(served->request);
         spec.owner = served->owner;
         spec.weight = served->weight;
       }
