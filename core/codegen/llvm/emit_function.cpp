@@ -139,7 +139,7 @@ std::vector<const tir::BufferNode*> scratch_of(const tir::For& loop, const tir::
   std::vector<const tir::BufferNode*> found;
   for (const auto& [buffer, is_own] : own) {
     const bool is_param = std::any_of(func.params.begin(), func.params.end(),
-                                      [&](const tir::Buffer& param) { return param.get() == buffer; });
+                                      [b = buffer](const tir::Buffer& param) { return param.get() == b; });
     // What has a known size is the thread's own memory already.
     if (is_own && !is_param && !tir::has_constant_shape(*buffer) && !uses_outside(func.body, loop, buffer))
       found.push_back(buffer);
