@@ -414,6 +414,8 @@ class Importer {
   }
 
   void convert(const ::onnx::NodeProto& proto) {
+    // Every operator has one at least, and converters count them.
+    if (proto.output_size() == 0) fail("{}: has no output", describe(proto));
     std::vector<Value> inputs;
     for (const std::string& name : proto.input())
       // An empty name is an optional input that is left out.

@@ -12,6 +12,7 @@ with sqlite3.connect(sys.argv[1], timeout=10) as db:
     trial = db.execute("INSERT INTO trial(job, candidate, purpose, threads, settings, state, predicted, outcome, error, signal, created_ms,"
                        " ended_ms) VALUES(?, ?, 'search', 1, '{}', 'quarantined', 0, 'worker_lost', 'its last words', 11, 1000, 9000)",
                        (job, candidate)).lastrowid
+    # Of no life of the tracker (Farm: lease_id): the next numbers are those that it is about to give out.
     for attempt, who in enumerate((worker, other, worker), start=1):
-        db.execute("INSERT INTO lease(trial, attempt, worker, epoch, granted_ms, ended_ms, ending) VALUES(?, ?, ?, 1, ?, ?, 'lost')",
-                   (trial, attempt, who, 1000 * attempt, 1000 * attempt + 500))
+        db.execute("INSERT INTO lease(id, trial, attempt, worker, epoch, granted_ms, ended_ms, ending)"
+                   " VALUES(?1, ?2, ?1, ?3, 0, ?4, ?4 + 500, 'lost')", (attempt, trial, who, 1000 * attempt))

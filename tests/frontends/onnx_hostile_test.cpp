@@ -126,6 +126,11 @@ TEST(OnnxHostile, CyclesAreNoGraphs) {
               HasSubstr("which nothing defines before it"));
 }
 
+TEST(OnnxHostile, ANodeGivesSomething) {
+  EXPECT_THAT(refusal(model(bytes::node("Split", {"x"}, {}) + relu("x", "y"))),
+              HasSubstr("node `` (Split): has no output"));
+}
+
 /// A chain of 30,000 nodes: no recursion over it, and no time that grows with its square.
 TEST(OnnxHostile, ALongChainIsRead) {
   std::string nodes;

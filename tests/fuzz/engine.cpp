@@ -2,7 +2,9 @@
 // by the calls that -fsanitize-coverage=trace-pc (the `fuzz` preset) puts at every branch. Without that
 // option it still mutates the seeds, and serves as a short test.
 //
-//   fuzz_NAME SECONDS [FILE...]     with files only those are run: to repeat a finding
+//   fuzz_NAME SECONDS              from a seed of its own, which it prints
+//   fuzz_NAME SECONDS --seed N     the same inputs again, as far as it comes
+//   fuzz_NAME SECONDS FILE...      only those files: to repeat a finding
 //
 // A finding leaves its input in crash-PID beside it.
 #include <fcntl.h>
@@ -53,6 +55,21 @@ extern "C" void on_death(int signal) {
   save_current();
   std::signal(signal, SIG_DFL);
   raise(signal);
+}
+
+void catch_signals() {
+  // What overflows the stack has none left for the handler.
+  static std::array<char, 1 << 16> stack;
+  stack_t other{};
+  other.ss_sp = stack.data(), other.ss_size = stack.size();
+  sigaltstack(&other, nullptr);
+  struct sigaction action {};
+  action.sa_handler = on_death;
+  action.sa_flags = SA_ONSTACK;
+  for (int signal : {SIGABRT, SIGALRM, SIGFPE, SIGILL}) sigaction(signal, &action, nullptr);
+  // A sanitizer says more of these two than we could.
+  if (__sanitizer_set_death_callback) return __sanitizer_set_death_callback(save_current);
+  for (int signal : {SIGBUS, SIGSEGV}) sigaction(signal, &action, nullptr);
 }
 
 void run(std::string input) {
@@ -147,14 +164,17 @@ class Engine {
 int main(int argc, char** argv) {
   using namespace lathe::fuzz;
   if (argc < 2) {
-    std::fprintf(stderr, "usage: %s SECONDS [FILE...]\n", argv[0]);
+    std::fprintf(stderr, "usage: %s SECONDS [--seed N | FILE...]\n", argv[0]);
     return 2;
   }
-  if (__sanitizer_set_death_callback) __sanitizer_set_death_callback(save_current);
-  for (int signal : {SIGABRT, SIGALRM, SIGFPE, SIGILL}) std::signal(signal, on_death);
-  for (int i = 2; i < argc; ++i) run(lathe::read_file(argv[i]));
-  if (argc > 2) return 0;
-  Engine engine(std::random_device{}());
+  catch_signals();
+  bool seeded = argc == 4 && std::string_view(argv[2]) == "--seed";
+  for (int i = 2; i < argc && !seeded; ++i) run(lathe::read_file(argv[i]));
+  if (argc > 2 && !seeded) return 0;
+  uint64_t seed = seeded ? std::strtoull(argv[3], nullptr, 10) : std::random_device{}();
+  std::printf("fuzz: seed %llu\n", static_cast<unsigned long long>(seed));
+  std::fflush(stdout);
+  Engine engine(seed);
   auto end = std::chrono::steady_clock::now() + std::chrono::duration<double>(std::atof(argv[1]));
   while (std::chrono::steady_clock::now() < end) engine.step();
   engine.report();

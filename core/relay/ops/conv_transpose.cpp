@@ -45,6 +45,7 @@ Relation conv_transpose_type(RelationContext& c, const Attrs& attrs) {
   std::map<char, Expr> out{{'N', g.data.extent('N', data->shape)}, {'C', weight->shape[1] * a.groups}};
   for (size_t s = 0; s < g.letters.size(); ++s) {
     Expr extent = g.data.extent(g.letters[s], data->shape), kernel = weight->shape[s + 2];
+    require_kernel(c, kernel, g.letters[s], weight->shape);
     out[g.letters[s]] =
         extent.as<Any>() ? any_dim()
                          : simplify((extent - 1) * g.window.strides[s] + (kernel - 1) * g.window.dilation[s] +

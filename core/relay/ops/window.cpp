@@ -32,6 +32,12 @@ Window window_of(RelationContext& c, const Ints& strides, const Ints& dilation, 
   return window_of(strides, dilation, padding, rank);
 }
 
+void require_kernel(RelationContext& c, const Expr& extent, char letter, const Shape& weight) {
+  if (as_int(extent) && int_value(extent) < 1)
+    mismatch(c, "weight of shape {} has a kernel of {} along {}, must be at least 1", describe(weight),
+             int_value(extent), letter);
+}
+
 Expr windows_along(const Window& w, size_t s, const Expr& extent, const Expr& kernel) {
   if (extent.as<Any>() || kernel.as<Any>()) return any_dim();
   // Simple, for the extents of deep layers are made of those before.

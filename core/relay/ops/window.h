@@ -22,6 +22,9 @@ Window window_of(RelationContext& c, const Ints& strides, const Ints& dilation, 
 /// The same once the relation has accepted them.
 Window window_of(const Ints& strides, const Ints& dilation, const Ints& padding, int rank);
 
+/// The extent of a kernel along the spatial axis `letter` of `weight` is at least 1, where it is known.
+void require_kernel(RelationContext& c, const Expr& extent, char letter, const Shape& weight);
+
 /// How many windows of `kernel` elements fit along spatial axis `s`; `?` when the extent is unknown.
 Expr windows_along(const Window& w, size_t s, const Expr& extent, const Expr& kernel);
 

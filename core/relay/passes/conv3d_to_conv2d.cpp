@@ -10,8 +10,8 @@
 namespace lathe::relay {
 namespace {
 
-/// Deeper results and kernels are no model's.
-constexpr int64_t kMostDepths = 1 << 10;
+/// Deeper results and kernels, and larger batches, are no model's; a table may name every image (`seen_by`).
+constexpr int64_t kMostDepths = 1 << 10, kMostBatch = 1 << 10;
 
 /// A volume (N, C, D, H, W) as images (D * N, C, H, W).
 struct Images {
@@ -85,7 +85,7 @@ bool is_convolution(const Call& call) {
   auto is = [](const std::string& layout, const char* usual) { return layout.empty() || layout == usual; };
   Convolution c(call);
   return is(a.data_layout, "NCDHW") && is(a.kernel_layout, "OIDHW") && is(a.out_layout, "NCDHW") &&
-         c.result[2] <= kMostDepths && c.kernel[2] <= kMostDepths;
+         c.result[2] <= kMostDepths && c.kernel[2] <= kMostDepths && c.result[0] <= kMostBatch;
 }
 
 /// The images that depth `tap` of the kernel sees for each depth of the result. `data` has its padding.
