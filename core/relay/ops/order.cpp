@@ -1,5 +1,6 @@
 #include "core/relay/ops/order.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "core/relay/ops/order_best.h"
@@ -12,13 +13,14 @@ std::vector<Var> variables_of(const Buffer& x) {
   for (size_t d = 0; d < x->shape.size(); ++d) vars.push_back(lathe::var(fmt::format("i{}", d)));
   return vars;
 }
-/// Whether `a` comes before `b`, which comes first where they are equal. NaN stands behind all numbers.
+
 Expr comes_before(const Expr& a, const Expr& b, bool ascending) {
   if (!a.dtype().is_float()) return ascending ? less(a, b) : less(b, a);
   // True for a NaN b as well.
   const Expr is_less = logical_not(ascending ? less_equal(b, a) : less_equal(a, b));
   return logical_and(is_less, logical_not(is_nan(a)));
 }
+
 namespace {
 
 /// rank[i] = how many elements along the axis come before element i; equal ones keep their order, and NaN
