@@ -178,12 +178,15 @@ class Exporter {
 
   json confirmations(MeasurementId id) {
     json list = json::array();
-    for (Query row = database_.query("SELECT samples, recorded_ms FROM confirmation WHERE measurement = ? "
-                                     "AND suspect = 0 ORDER BY id",
-                                     {id});
+    for (Query row =
+             database_.query("SELECT samples, recorded_ms, tells FROM confirmation WHERE measurement = ? "
+                             "AND suspect = 0 ORDER BY id",
+                             {id});
          row.step();) {
       json each{{"samples", samples_json(row.floats())}};
       each["recorded_ms"] = row.integer();
+      // Only where it does: packs of before are what they were.
+      if (row.boolean()) each["tells"] = 1;
       list.push_back(std::move(each));
     }
     return list;

@@ -54,7 +54,8 @@ PackMeasurement read_measurement(const Fields& line) {
   m.revision = line.name("revision");
   m.recorded_ms = line.integer("recorded_ms", 0, INT64_MAX);
   for (const Fields& each : line.objects("confirmations"))
-    read.record.confirmations.push_back({each.samples("samples"), each.integer("recorded_ms", 0, INT64_MAX)});
+    read.record.confirmations.push_back({each.samples("samples"), each.integer("recorded_ms", 0, INT64_MAX),
+                                         each.has("tells") && each.integer("tells", 0, 1) == 1});
   return read;
 }
 

@@ -348,9 +348,17 @@ ALTER TABLE served_job ADD COLUMN kept_bytes BIGINT NOT NULL DEFAULT 0 CHECK(kep
 CREATE INDEX served_job_kept ON served_job(owner, kept_bytes);
 )sql";
 
+constexpr char kTold[] = R"sql(
+ALTER TABLE trial ADD COLUMN tells BIGINT NOT NULL DEFAULT 0 CHECK(tells IN (0, 1));
+ALTER TABLE confirmation ADD COLUMN tells BIGINT NOT NULL DEFAULT 0 CHECK(tells IN (0, 1));
+ALTER TABLE measurement ADD COLUMN told_seconds DOUBLE PRECISION
+  CHECK(told_seconds > 0 AND told_seconds < 'Infinity');
+)sql";
+
 constexpr Migration kMigrations[] = {
     {7, "the first schema of servers", kFirstSchema},
     {8, "what jobs keep", kKept},
+    {9, "what winners are told by", kTold},
 };
 static_assert(std::end(kMigrations)[-1].version == kSchemaVersion);
 

@@ -213,7 +213,8 @@ struct JobProgress {
 
 enum class Purpose : uint8_t {
   kSearch,   // the candidate's first measurement
-  kConfirm,  // another one of a winner: see Store::confirm
+  kConfirm,  // another one of a leader, to rank it by: see Store::confirm
+  kTell,     // another one of a winner, to tell its time by: it has no part in ranking it
 };
 
 /// A trial as people look at it.
@@ -384,6 +385,11 @@ struct TrialResult {
   std::optional<double> disturbed;  // the share of samples during which something else ran
 };
 
+/// How often a candidate was measured again.
+struct MeasuredAgain {
+  int ranked = 0, told = 0;
+};
+
 enum class Recorded : uint8_t {
   kRecorded,
   kDuplicate,  // this lease's result is in the store already
@@ -398,8 +404,10 @@ struct Measurement {
   TargetId target = 0;
   DeviceId device = 0;
   int threads = 1;
-  double seconds = 0;  // what it is ranked by: the median of its confirmations, or else of the samples
-  Summary summary;     // of the samples
+  double seconds = 0;  // what it is ranked by: its confirmations, or else the samples
+  double told_seconds =
+      0;            // what it is said to take: by confirmations that did not rank it, or else `seconds`
+  Summary summary;  // of the samples
   std::vector<float> samples;
   std::string trace;
   std::string program;
@@ -413,10 +421,11 @@ struct Measurement {
   int64_t known_ms() const { return imported_ms.value_or(recorded_ms); }
 };
 
-/// A second, interleaved measurement of a winner.
+/// Another measurement, by a process of its own, beside those of others.
 struct Confirmation {
   std::vector<float> samples;
   int64_t recorded_ms = 0;
+  bool tells = false;              // it does not rank: Purpose::kTell
   std::optional<WorkerId> worker;  // none: not known
 };
 

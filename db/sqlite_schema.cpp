@@ -394,6 +394,14 @@ ALTER TABLE served_job ADD COLUMN kept_bytes INTEGER NOT NULL DEFAULT 0 CHECK(ke
 CREATE INDEX served_job_kept ON served_job(owner, kept_bytes);
 )sql";
 
+// What a winner is said to take comes of measurements that had no part in choosing it. Null where it has
+// none.
+constexpr char kTold[] = R"sql(
+ALTER TABLE trial ADD COLUMN tells INTEGER NOT NULL DEFAULT 0 CHECK(tells IN (0, 1));
+ALTER TABLE confirmation ADD COLUMN tells INTEGER NOT NULL DEFAULT 0 CHECK(tells IN (0, 1));
+ALTER TABLE measurement ADD COLUMN told_seconds REAL CHECK(told_seconds > 0);
+)sql";
+
 constexpr Migration kMigrations[] = {
     {1, "the first schema", kFirstSchema},
     {2, "choices over whole models", kChoices},
@@ -403,6 +411,7 @@ constexpr Migration kMigrations[] = {
     {6, "canaries of workers, drained workers, who confirmed what", kCanaries},
     {7, "clocks of measurements, quarantined trials by an index", kClocks},
     {8, "what jobs keep", kKept},
+    {9, "what winners are told by", kTold},
 };
 
 }  // namespace

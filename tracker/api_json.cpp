@@ -184,7 +184,7 @@ json job_details_json(const db::ServedJob& job, db::Store& store) {
 json trial_json(const db::TrialRow& trial) {
   return {{"id", trial.id},
           {"workload", trial.workload},
-          {"purpose", trial.purpose == db::Purpose::kConfirm ? "confirm" : "search"},
+          {"purpose", trial.purpose == db::Purpose::kSearch ? "search" : "confirm"},
           {"state", db::to_string(trial.state)},
           {"outcome", trial.outcome ? json(to_string(*trial.outcome)) : json()},
           {"predicted", trial.predicted},

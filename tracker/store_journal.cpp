@@ -107,7 +107,7 @@ class StoreJournal final : public Journal {
                      .candidate = trial.candidate,
                      .spec = spec_of(trial.job, trial.workload)};
       // Confirmations are to go to another worker than the last: see Farm::suits.
-      if (trial.purpose == db::Purpose::kConfirm) open.measured_by = store_.last_measured_by(trial.id);
+      if (trial.purpose != db::Purpose::kSearch) open.measured_by = store_.last_measured_by(trial.id);
       for (const db::Lease& lease : trial.leases)
         open.grants.push_back({.lease = static_cast<LeaseId>(lease.id),
                                .attempt = static_cast<uint32_t>(lease.attempt),
@@ -131,7 +131,7 @@ class StoreJournal final : public Journal {
                         .trace = candidate.trace,
                         .program = candidate.program,
                         .predicted = candidate.predicted,
-                        .purpose = candidate.confirm ? db::Purpose::kConfirm : db::Purpose::kSearch,
+                        .purpose = candidate.purpose,
                         .settings = to_settings(candidate.evaluation, kInputSeed)});
     const auto its_job = static_cast<db::JobId>(job);
     // Committed before the farm hears of them: a trial that is leased is always in the database.
@@ -145,7 +145,7 @@ class StoreJournal final : public Journal {
         submission.candidate = added[i].candidate;
         // Shared by all trials of one workload in one job: two million need a handful.
         submission.spec = spec_of(its_job, candidates[i].workload);
-        if (candidates[i].confirm) submission.measured_by = store_.last_measured_by(added[i].trial);
+        if (!candidates[i].is_first()) submission.measured_by = store_.last_measured_by(added[i].trial);
       }
       submissions.push_back(std::move(submission));
     }

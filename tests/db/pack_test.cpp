@@ -51,6 +51,8 @@ class PackTest : public ::testing::Test {
     farm_.measured("fast", {1.1e-3f, 1e-3f});
     store_.confirm(store_.history(farm_.workload, farm_.target).back().id,
                    std::vector<float>{1.2e-3f, 1.3e-3f});
+    store_.confirm(store_.history(farm_.workload, farm_.target).back().id, std::vector<float>{1.5e-3f}, {},
+                   /*tells=*/true);
     const std::vector<ModelTask> tasks = {{.workload = farm_.workload, .name = "mm", .calls = 2}};
     const ModelId model = store_.add_model("net", sha256("2 " + sha256("mm") + "\n"));
     store_.set_model_tasks(model, farm_.target, tasks);
@@ -157,6 +159,7 @@ TEST_F(PackTest, WhatIsImportedRanksAsItDid) {
   const Best there = farm_.best().value();
   EXPECT_EQ(best.measurement.trace, "fast");
   EXPECT_EQ(best.measurement.seconds, there.measurement.seconds);
+  EXPECT_FLOAT_EQ(best.measurement.told_seconds, 1.5e-3f) << "by a confirmation that does not rank it";
   EXPECT_EQ(best.measurement.samples, there.measurement.samples);
   EXPECT_EQ(best.measurement.recorded_ms, there.measurement.recorded_ms);
   EXPECT_TRUE(best.measurement.confirmed);

@@ -97,7 +97,7 @@ TEST_F(StoreJournals, KeepSuspectsAndWhoIsDrained) {
     commit(Drained{"v", true});
     commit(Drained{"v", false});
     Candidate again = candidate("before the good canary");
-    again.confirm = true;
+    again.purpose = db::Purpose::kConfirm;
     EXPECT_EQ(journal->add(static_cast<JobId>(job_), std::span(&again, 1)).at(0).measured_by, "w");
   }
   const JournalState state = open_store_journal(folder_ / "t.db")->start();
