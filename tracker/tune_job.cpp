@@ -59,7 +59,7 @@ class FarmMeasurer final : public tuner::Measurer {
                           proposal.score};
       candidate.evaluation = evaluation_of(request_, false);
       // A worker gives up early on what is far slower than the best so far.
-      candidate.evaluation.incumbent_seconds = incumbent_seconds;
+      candidate.evaluation.incumbent_seconds = incumbent_seconds > 0 ? incumbent_seconds : wire::kNoIncumbent;
       candidates.push_back(std::move(candidate));
     }
     std::vector<Submission> answers = farm_.submit(static_cast<JobId>(job_), candidates);

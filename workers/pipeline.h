@@ -72,6 +72,9 @@ class Pipeline {
   void end_run(wire::Result report);
   void canaries_ran(const Report& report);
   std::string case_key(const wire::Lease& lease) const;
+  std::string rivals_key(const wire::Lease& lease) const;
+  wire::Evaluation against_fastest(const wire::Lease& lease) const;
+  void note_fastest(const wire::Lease& lease, const std::vector<float>& samples);
 
   std::vector<std::unique_ptr<Sandbox>> builders_;
   Sandbox reference_builder_, runner_;
@@ -83,13 +86,14 @@ class Pipeline {
   std::map<uint64_t, std::unique_ptr<Job>> jobs_;
   uint64_t running_ = 0;  // lease, or 0
   Step step_ = Step::kMeasure;
-  bool again_ = false;       // this measurement is a second attempt
-  wire::Disturbance first_;  // of the first attempt, when it was stolen from
-  double canary_ = 0;        // the best known, in seconds; 0: none
-  std::vector<int> cpus_;    // that the measurement runs on
-  double stolen_ = 0;        // stolen_seconds() of them when it began
-  Artifact reference_;       // being run
-  int reference_case_ = -1;  // being filled
+  bool again_ = false;                     // this measurement is a second attempt
+  wire::Disturbance first_;                // of the first attempt, when it was stolen from
+  std::map<std::string, double> fastest_;  // median seconds measured here, by rivals_key
+  double canary_ = 0;                      // the best known, in seconds; 0: none
+  std::vector<int> cpus_;                  // that the measurement runs on
+  double stolen_ = 0;                      // stolen_seconds() of them when it began
+  Artifact reference_;                     // being run
+  int reference_case_ = -1;                // being filled
   CaseStore cases_;
   ArtifactCache artifacts_;
   std::vector<Ended> ended_;
