@@ -289,6 +289,18 @@ struct Quarantined {
   std::vector<LeaseSpan> leases;
 };
 
+/// What something was measured under, as far as whoever measured said (db/conditions.h has the columns).
+struct Conditions {
+  std::optional<double> clock_hz;   // of a core, right after the last sample
+  std::optional<double> disturbed;  // the share of samples during which something else ran
+  std::optional<double> canary;     // the slowest of the canaries between the samples, times the best known
+  std::optional<double> celsius;    // of the processor, when the samples had ended
+  std::optional<double> timer_seconds;  // what reading the clock added to each sample
+  std::string driver;                   // of the device; a processor's is the kernel
+
+  bool operator==(const Conditions&) const = default;
+};
+
 /// All that is known of one trial.
 struct TrialLife {
   TrialRow row;
@@ -299,7 +311,7 @@ struct TrialLife {
   std::vector<float> samples;      // empty when it was not measured
   std::string compiler, revision;  // of the measurement
   bool confirmed = false, suspect = false;
-  std::optional<double> clock_hz;
+  Conditions conditions;
 };
 
 /// A candidate to measure. `program` is the structural hash of the scheduled program: two traces that give
@@ -379,10 +391,9 @@ struct TrialResult {
   double relative_error = 0;  // largest difference from the unscheduled program's outputs
   std::string error;          // text of the failure, with the tail of stderr
   int signal = 0;
-  std::string artifact;             // digest of the machine code
-  std::string compiler, revision;   // of the builder: LLVM version and git revision
-  std::optional<double> clock_hz;   // of a core, right after the last sample
-  std::optional<double> disturbed;  // the share of samples during which something else ran
+  std::string artifact;            // digest of the machine code
+  std::string compiler, revision;  // of the builder: LLVM version and git revision
+  Conditions conditions;
 };
 
 /// How often a candidate was measured again.
@@ -427,11 +438,13 @@ struct Confirmation {
   int64_t recorded_ms = 0;
   bool tells = false;              // it does not rank: Purpose::kTell
   std::optional<WorkerId> worker;  // none: not known
+  Conditions conditions;
 };
 
 /// A measurement of another database: its ids are this one's, the summary is computed.
 struct Adopted {
   Measurement measurement;
+  Conditions conditions;
   std::vector<Confirmation> confirmations;
 };
 

@@ -5,6 +5,7 @@
 
 #include "core/support/error.h"
 #include "core/support/text.h"
+#include "db/conditions.h"
 #include "db/latencies.h"
 #include "db/store.h"
 
@@ -306,18 +307,29 @@ std::optional<Measurement> Store::chosen(const Choice& choice, const BestQuery& 
 void Store::confirm(MeasurementId id, std::span<const float> samples, std::optional<WorkerId> worker,
                     bool tells) {
   Transaction transaction = begin();
-  add_confirmation(id, {{samples.begin(), samples.end()}, now_ms_(), tells, worker});
+  add_confirmation(id, {{samples.begin(), samples.end()}, now_ms_(), tells, worker, {}});
   transaction.commit();
 }
 
 void Store::add_confirmation(MeasurementId id, const Confirmation& confirmation) {
   const Summary summary = summarize(confirmation.samples);
+  std::vector<Value> values = {id,
+                               summary.median,
+                               summary.p25,
+                               summary.min,
+                               summary.mad,
+                               static_cast<int64_t>(confirmation.samples.size()),
+                               as_blob(confirmation.samples),
+                               confirmation.recorded_ms,
+                               confirmation.worker,
+                               confirmation.tells};
+  append_conditions(values, confirmation.conditions);
   database_->run(
-      "INSERT INTO confirmation(measurement, median, p25, min, mad, n, samples, recorded_ms, worker, tells) "
-      "VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-      {id, summary.median, summary.p25, summary.min, summary.mad,
-       static_cast<int64_t>(confirmation.samples.size()), as_blob(confirmation.samples),
-       confirmation.recorded_ms, confirmation.worker, confirmation.tells});
+      fmt::format(
+          "INSERT INTO confirmation(measurement, median, p25, min, mad, n, samples, recorded_ms, worker, "
+          "tells, {}) VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+          condition_columns()),
+      values);
   rank(id);
 }
 

@@ -3,6 +3,7 @@
 
 #include "core/support/error.h"
 #include "core/support/text.h"
+#include "db/conditions.h"
 #include "db/latencies.h"
 #include "db/purpose.h"
 #include "db/store.h"
@@ -294,38 +295,59 @@ void Store::add_measurement(TrialId trial, const TrialResult& result) {
   if (suspect)
     replace_measurement(id, trial, result);
   else if (confirms)
-    confirm(id, result.samples, row.integer(), tells);
+    add_confirmation(id, {result.samples, now_ms_(), tells, row.integer(), result.conditions});
 }
+
+namespace {
+
+/// What insert_measurement and replace_measurement both bind, as ?1 to ?19.
+std::vector<Value> values_of(TrialId trial, const TrialResult& result, const Summary& summary,
+                             int64_t now_ms) {
+  std::vector<Value> values = {trial,
+                               summary.median,
+                               summary.p25,
+                               summary.min,
+                               summary.mad,
+                               static_cast<int64_t>(result.samples.size()),
+                               as_blob(result.samples),
+                               result.relative_error,
+                               result.compiler,
+                               result.revision,
+                               now_ms,
+                               result.lease,
+                               result.device};
+  append_conditions(values, result.conditions);
+  return values;
+}
+
+}  // namespace
 
 void Store::insert_measurement(TrialId trial, const TrialResult& result) {
   const Summary summary = summarize(result.samples);
   database_->run(
-      "INSERT INTO measurement(candidate, workload, target, device, threads, trial, worker, seconds, median, "
-      "p25, min, "
-      "mad, n, samples, relative_error, compiler, revision, recorded_ms, clock_hz, disturbed) "
-      "SELECT candidate.id, candidate.workload, candidate.target, ?13, trial.threads, trial.id, "
-      "lease.worker, "
-      "?2, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?14, ?15 FROM trial JOIN candidate ON candidate.id = "
-      "trial.candidate "
-      "JOIN lease ON lease.id = ?12 WHERE trial.id = ?1",
-      {trial, summary.median, summary.p25, summary.min, summary.mad,
-       static_cast<int64_t>(result.samples.size()), as_blob(result.samples), result.relative_error,
-       result.compiler, result.revision, now_ms_(), result.lease, result.device, result.clock_hz,
-       result.disturbed});
+      fmt::format(
+          "INSERT INTO measurement(candidate, workload, target, device, threads, trial, worker, seconds, "
+          "median, p25, min, mad, n, samples, relative_error, compiler, revision, recorded_ms, {}) "
+          "SELECT candidate.id, candidate.workload, candidate.target, ?13, trial.threads, trial.id, "
+          "lease.worker, ?2, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?14, ?15, ?16, ?17, ?18, ?19 "
+          "FROM trial JOIN candidate ON candidate.id = trial.candidate JOIN lease ON lease.id = ?12 "
+          "WHERE trial.id = ?1",
+          condition_columns()),
+      values_of(trial, result, summary, now_ms_()));
 }
 
 /// Of a worker that is believed. The row stays, for choices and confirmations refer to it.
 void Store::replace_measurement(MeasurementId id, TrialId trial, const TrialResult& result) {
-  const Summary summary = summarize(result.samples);
+  std::vector<Value> values = values_of(trial, result, summarize(result.samples), now_ms_());
+  values.emplace_back(id);
   database_->run(
-      "UPDATE measurement SET device = ?13, trial = ?1, worker = (SELECT worker FROM lease WHERE id = ?12), "
-      "median = ?2, p25 = ?3, min = ?4, mad = ?5, n = ?6, samples = ?7, relative_error = ?8, compiler = ?9, "
-      "revision = ?10, recorded_ms = ?11, imported_ms = NULL, suspect = 0, clock_hz = ?15, disturbed = ?16 "
-      "WHERE id = ?14",
-      {trial, summary.median, summary.p25, summary.min, summary.mad,
-       static_cast<int64_t>(result.samples.size()), as_blob(result.samples), result.relative_error,
-       result.compiler, result.revision, now_ms_(), result.lease, result.device, id, result.clock_hz,
-       result.disturbed});
+      fmt::format(
+          "UPDATE measurement SET device = ?13, trial = ?1, "
+          "worker = (SELECT worker FROM lease WHERE id = ?12), median = ?2, p25 = ?3, min = ?4, mad = ?5, "
+          "n = ?6, samples = ?7, relative_error = ?8, compiler = ?9, revision = ?10, recorded_ms = ?11, "
+          "imported_ms = NULL, suspect = 0, ({}) = (?14, ?15, ?16, ?17, ?18, ?19) WHERE id = ?20",
+          condition_columns()),
+      values);
   rank(id);
 }
 

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "db/conditions.h"
 #include "db/purpose.h"
 #include "db/store.h"
 
@@ -106,7 +107,9 @@ std::optional<TrialLife> Store::trial_life(TrialId id) {
   life.leases = read_lease_spans(
       database_->query(fmt::format("{}WHERE trial = ? ORDER BY lease.id", kSelectLeaseSpan), {id}));
   Query row = database_->query(
-      "SELECT samples, compiler, revision, confirmed, suspect, clock_hz FROM measurement WHERE trial = ?",
+      fmt::format(
+          "SELECT samples, compiler, revision, confirmed, suspect, {} FROM measurement WHERE trial = ?",
+          condition_columns()),
       {id});
   if (row.step()) {
     life.samples = row.floats();
@@ -114,7 +117,7 @@ std::optional<TrialLife> Store::trial_life(TrialId id) {
     life.revision = row.text();
     life.confirmed = row.integer() != 0;
     life.suspect = row.integer() != 0;
-    life.clock_hz = row.maybe_real();
+    life.conditions = read_conditions(row);
   }
   return life;
 }
@@ -130,7 +133,8 @@ std::vector<TaskBest> Store::task_bests(JobId job) {
   // Of any device of the target, as the estimate says what is known of the model, not of one machine.
   std::vector<TaskBest> bests;
   for (Query row = database_->query(
-           "SELECT job_task.workload, weight, coalesce(told_seconds, seconds), coalesce(mad, 0), coalesce(n, 0) "
+           "SELECT job_task.workload, weight, coalesce(told_seconds, seconds), coalesce(mad, 0), coalesce(n, "
+           "0) "
            "FROM job_task "
            "JOIN job ON job.id = job_task.job LEFT JOIN measurement ON measurement.id = "
            "(SELECT m.id FROM measurement m WHERE m.workload = job_task.workload AND m.target = job.target "

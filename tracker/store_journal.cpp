@@ -77,10 +77,31 @@ db::Machine parse_machine(db::DeviceId device, const std::string& text) {
       .device = device, .target = string_member(json, "target"), .numbers = string_member(json, "machine")};
 }
 
-/// Who built what the device measured: compiler and revision.
-std::pair<std::string, std::string> provenance(const std::string& device) {
+/// Who built what the device measured, and what drives it.
+struct Provenance {
+  std::string compiler, revision, driver;
+};
+Provenance provenance(const std::string& device) {
   const auto json = nlohmann::json::parse(device, nullptr, /*allow_exceptions=*/false);
-  return {string_member(json, "compiler"), string_member(json, "revision")};
+  Provenance known{string_member(json, "compiler"), string_member(json, "revision"),
+                   string_member(json, "driver")};
+  // A processor has no other.
+  if (known.driver.empty()) known.driver = string_member(json, "kernel");
+  return known;
+}
+
+/// What is only zero where it is not known stays unknown; all of it is a worker's word.
+db::Conditions conditions_of(const wire::Result& result, const std::string& driver) {
+  const auto known = [](double value) { return value > 0 ? std::optional(value) : std::nullopt; };
+  const wire::Disturbance& seen = result.disturbance;
+  db::Conditions conditions{.clock_hz = known(seen.clock_hz),
+                            .canary = known(seen.canary),
+                            .celsius = result.celsius,
+                            .timer_seconds = known(result.timer_seconds),
+                            .driver = driver};
+  if (seen.taken > 0)
+    conditions.disturbed = static_cast<double>(std::min(seen.disturbed, seen.taken)) / seen.taken;
+  return conditions;
 }
 
 class StoreJournal final : public Journal {
@@ -216,7 +237,7 @@ class StoreJournal final : public Journal {
   }
 
   void write(const Finished& r) {
-    auto [compiler, revision] = provenance(r.device);
+    auto [compiler, revision, driver] = provenance(r.device);
     // Built by another program than the one that measured.
     if (!r.revision.empty()) revision = r.revision;
     db::TrialResult result{.lease = static_cast<db::LeaseId>(r.result.lease),
@@ -227,12 +248,8 @@ class StoreJournal final : public Journal {
                            .signal = r.result.signal,
                            .artifact = r.result.artifact,
                            .compiler = compiler,
-                           .revision = revision};
-    const wire::Disturbance& seen = r.result.disturbance;
-    if (seen.clock_hz > 0) result.clock_hz = seen.clock_hz;
-    // Both are a worker's word: the share stays one whatever it says.
-    if (seen.taken > 0)
-      result.disturbed = static_cast<double>(std::min(seen.disturbed, seen.taken)) / seen.taken;
+                           .revision = revision,
+                           .conditions = conditions_of(r.result, driver)};
     if (!r.device.empty()) result.device = device_id(r.worker, r.device);
     // In the transaction of the whole batch, as a savepoint of it.
     const db::Recorded recorded = store_.record({&result, 1})[0];

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -130,6 +131,9 @@ struct Result {
   double run_seconds = 0;
   std::string artifact;  // sha256 of the machine code
   Disturbance disturbance;
+  std::optional<double>
+      celsius;  // of the processor, when the samples had ended; none: it has no sensor that is told of
+  double timer_seconds = 0;  // what reading the clock adds to each sample; 0: not known
   bool operator==(const Result&) const = default;
 };
 

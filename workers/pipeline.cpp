@@ -401,7 +401,10 @@ void Pipeline::measured(const Report& report) {
            .signal = signal_of(report),
            .relative_error = reply.relative_error,
            .run_seconds = report.wall_seconds,
-           .disturbance = together(reply.disturbance, std::exchange(first_, {}))});
+           .disturbance = together(reply.disturbance, std::exchange(first_, {})),
+           // Here and not in the child, which is kept from the files of the system.
+           .celsius = sensors_.celsius(),
+           .timer_seconds = timer_seconds_});
 }
 
 void Pipeline::end_run(wire::Result report) {

@@ -14,6 +14,8 @@
 #include "workers/case_store.h"
 #include "workers/jobs.h"
 #include "workers/sandbox.h"
+#include "workers/stopwatch.h"
+#include "workers/temperature.h"
 
 namespace lathe::worker {
 
@@ -89,11 +91,13 @@ class Pipeline {
   bool again_ = false;                     // this measurement is a second attempt
   wire::Disturbance first_;                // of the first attempt, when it was stolen from
   std::map<std::string, double> fastest_;  // median seconds measured here, by rivals_key
-  double canary_ = 0;                      // the best known, in seconds; 0: none
-  std::vector<int> cpus_;                  // that the measurement runs on
-  double stolen_ = 0;                      // stolen_seconds() of them when it began
-  Artifact reference_;                     // being run
-  int reference_case_ = -1;                // being filled
+  const double timer_seconds_ = timer_seconds();
+  const ProcessorSensors sensors_{""};
+  double canary_ = 0;        // the best known, in seconds; 0: none
+  std::vector<int> cpus_;    // that the measurement runs on
+  double stolen_ = 0;        // stolen_seconds() of them when it began
+  Artifact reference_;       // being run
+  int reference_case_ = -1;  // being filled
   CaseStore cases_;
   ArtifactCache artifacts_;
   std::vector<Ended> ended_;
