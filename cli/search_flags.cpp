@@ -1,6 +1,9 @@
 #include "cli/search_flags.h"
 
+#include <fmt/core.h>
+
 #include "cli/shapes.h"
+#include "tracker/needs.h"
 
 namespace lathe::cli {
 
@@ -30,6 +33,18 @@ SearchFlags::SearchFlags(Flags& flags, TuneJob& job) : job_(job) {
 void SearchFlags::settle(const Flags& flags) {
   job_.shapes = parse_shapes(shapes_);
   if (flags.given("--time") && !flags.given("--trials")) job_.trials = 0;
+}
+
+DeviceFlags::DeviceFlags(Flags& flags, TuneJob& job) : job_(job) {
+  flags.add("--device NAME", job.device,
+            "measure on devices whose name contains this; `tune jobs --devices`");
+  flags.add("--needs PROPERTY=AMOUNT", needs_,
+            fmt::format("what they must have, at least: {}", tracker::needs_help()).c_str());
+}
+
+void DeviceFlags::settle() {
+  job_.needs = tracker::split_needs(needs_);
+  tracker::parse_needs(job_.needs);  // throws before a model is uploaded
 }
 
 }  // namespace lathe::cli

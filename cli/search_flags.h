@@ -21,4 +21,16 @@ class SearchFlags {
   std::vector<std::string> shapes_;
 };
 
+/// Which of a tracker's devices measure the job.
+class DeviceFlags {
+ public:
+  DeviceFlags(Flags& flags, TuneJob& job);
+  /// REQUIRES: parsed. Throws Error for needs that no device can have.
+  void settle();
+
+ private:
+  TuneJob& job_;
+  std::vector<std::string> needs_;
+};
+
 }  // namespace lathe::cli

@@ -129,12 +129,13 @@ void Farm::submit(const Submit& event) {
 }
 
 Farm::Lane Farm::lane_of(const TrialSpec& spec) {
-  return {platform_of(spec.target), spec.device_class, spec.owner, spec.is_open};
+  return {platform_of(spec.target), spec.device_class, spec.owner, spec.needs, spec.is_open};
 }
 
 bool Farm::runs(const Worker& worker, const Lane& lane) {
   return worker.runs(lane.platform) && (!lane.is_open || worker.version >= wire::kOpenVersion) &&
-         (lane.device_class.empty() || lane.device_class == worker.device_class);
+         (lane.device_class.empty() || lane.device_class == worker.device_class) &&
+         has_at_least(worker.properties, lane.needs);
 }
 
 /// An owner who had nothing waiting has saved nothing up meanwhile: as in start-time fair queueing (Goyal et

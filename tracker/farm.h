@@ -210,6 +210,7 @@ class Farm {
   };
   struct Worker {
     std::string name, device, device_class, key, revision;
+    Properties properties;                         // of the device
     std::vector<std::string> backends, platforms;  // platforms: each backend alone and with the architecture
     std::vector<std::string> builds;               // platforms that it builds for others
     bool runner_only = false;
@@ -236,6 +237,7 @@ class Farm {
   /// Trials that may go to the same workers on behalf of the same owner.
   struct Lane {
     std::string platform, device_class, owner;
+    Properties needs;
     bool is_open = false;  // its kernels take dimensions: older workers would give them none
     auto operator<=>(const Lane&) const = default;
   };
@@ -332,6 +334,7 @@ class Farm {
   void charge_in_advance(LeaseState& lease);
   void charge(const LeaseState& lease);
   static Lane lane_of(const TrialSpec& spec);
+  static std::string describe(const Lane& lane);
   static bool runs(const Worker& worker, const Lane& lane);
   static bool builds(const Worker& worker, const Lane& lane);
   std::optional<wire::Part> part_for(const Worker& worker, const Trial& trial) const;
@@ -368,7 +371,7 @@ class Farm {
   std::vector<std::string> unserved() const;
   std::vector<std::string> unbuilt() const;
   std::vector<std::string> withheld() const;
-  std::set<std::string> waiting_platforms() const;
+  std::set<Lane> waiting() const;
 
   void send(const Peer& peer, wire::Message message) {
     effects_->messages.push_back({peer, std::move(message)});

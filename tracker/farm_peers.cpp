@@ -150,6 +150,7 @@ void Farm::greet(const Peer& peer, const wire::Hello& hello, const std::string& 
   worker.key = key;
   worker.device = hello.device;
   worker.device_class = device_class_of(hello.device).name;
+  worker.properties = properties_of(hello.device);
   worker.backends = hello.backends;
   const nlohmann::json device = parse_bounded_json(hello.device, kDeviceDepth, "hello.device");
   // Builds are filed under it (builds_): code of another release of the compiler is other code.

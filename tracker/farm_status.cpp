@@ -91,51 +91,64 @@ FarmStatus Farm::status(Time now) const {
   return status;
 }
 
-/// Of trials that no worker has.
-std::set<std::string> Farm::waiting_platforms() const {
-  std::set<std::string> platforms;
+/// Where the trials wait that no worker has; of no owner.
+std::set<Farm::Lane> Farm::waiting() const {
+  std::set<Lane> lanes;
+  const auto add = [&](Lane lane) {
+    lane.owner.clear();
+    lanes.insert(std::move(lane));
+  };
   for (const auto* queues : {&pending_, &ready_})
     for (const auto& [lane, queue] : *queues)
       // Not `!empty()`: closed trials stay in their queues until they are popped.
       if (std::any_of(queue.begin(), queue.end(), [&](TrialId id) { return trials_.contains(id); }))
-        platforms.insert(lane.platform);
+        add(lane);
   for (const TrialId id : retries_)
     if (const auto trial = trials_.find(id); trial != trials_.end() && trial->second.lease == 0)
-      platforms.insert(lane_of(*trial->second.spec).platform);
-  return platforms;
+      add(lane_of(*trial->second.spec));
+  return lanes;
+}
+
+/// "cpu/x86_64 (Zen, 8 cores) with memory of 16 GiB or more".
+std::string Farm::describe(const Lane& lane) {
+  std::string text = lane.platform;
+  if (!lane.device_class.empty()) text += fmt::format(" ({})", lane.device_class);
+  if (lane.is_open) text += " that knows open dimensions";
+  if (!lane.needs.empty()) text += " with " + describe_needs(lane.needs);
+  return text;
 }
 
 std::vector<std::string> Farm::unserved() const {
   std::vector<std::string> result;
-  for (const std::string& platform : waiting_platforms())
+  for (const Lane& lane : waiting())
     if (std::none_of(workers_.begin(), workers_.end(),
-                     [&](const auto& entry) { return entry.second.runs(platform); }))
-      result.push_back(platform);
+                     [&](const auto& entry) { return runs(entry.second, lane); }))
+      result.push_back(describe(lane));
   return result;
 }
 
 std::vector<std::string> Farm::withheld() const {
   std::vector<std::string> result;
-  for (const std::string& platform : waiting_platforms()) {
-    bool runs = false, may = false;
+  for (const Lane& lane : waiting()) {
+    bool can = false, may = false;
     for (const auto& [peer, worker] : workers_) {
-      runs |= worker.runs(platform);
-      may |= worker.runs(platform) && !worker.suspect && !worker.drained;
+      can |= runs(worker, lane);
+      may |= runs(worker, lane) && !worker.suspect && !worker.drained;
     }
-    if (runs && !may) result.push_back(platform);
+    if (can && !may) result.push_back(describe(lane));
   }
   return result;
 }
 
 std::vector<std::string> Farm::unbuilt() const {
   std::vector<std::string> result;
-  for (const std::string& platform : waiting_platforms()) {
-    bool runs = false, builds = false;
+  for (const Lane& lane : waiting()) {
+    bool can = false, built = false;
     for (const auto& [peer, worker] : workers_) {
-      runs |= worker.runs(platform);
-      builds |= worker.builds_for(platform) || (worker.runs(platform) && !worker.runner_only);
+      can |= runs(worker, lane);
+      built |= builds(worker, lane) || (runs(worker, lane) && !worker.runner_only);
     }
-    if (runs && !builds) result.push_back(platform);
+    if (can && !built) result.push_back(lane.platform);
   }
   return result;
 }

@@ -111,12 +111,13 @@ class Searcher {
 }  // namespace
 
 std::optional<DeviceClass> choose_device_class(const FarmStatus& farm, const std::string& target,
-                                               const std::string& wanted, std::string& why) {
+                                               const std::string& wanted, const Properties& needs,
+                                               std::string& why) {
   const std::string backend = target.substr(0, target.find(':'));
   // A target that is its backend alone, "cpu": each class compiles for what its workers say.
   const bool any_processor = target == backend;
   std::map<std::string, std::pair<uint32_t, DeviceClass>> classes;  // by name, with their slots
-  std::set<std::string> names, outdated;
+  std::set<std::string> names, outdated, wanting;
   for (const WorkerStatus& worker : farm.workers) {
     DeviceClass device = device_class_of(worker.device);
     // It says nothing of itself that could be compared (device_class.cpp).
@@ -130,6 +131,10 @@ std::optional<DeviceClass> choose_device_class(const FarmStatus& farm, const std
       continue;
     names.insert(device.name);
     if (device.name.find(wanted) == std::string::npos) continue;
+    if (!has_at_least(properties_of(worker.device), needs)) {
+      wanting.insert(device.name);
+      continue;
+    }
     const std::string name = device.name;
     const auto known = classes.try_emplace(name, 0, std::move(device)).first;
     // The class with most slots: the search that has most to measure with ends first. A drained worker
@@ -145,6 +150,9 @@ std::optional<DeviceClass> choose_device_class(const FarmStatus& farm, const std
     else if (names.empty())
       why = fmt::format("no worker is {}: start one with `tune worker --tracker ...` on such a machine",
                         platform);
+    else if (!wanting.empty())
+      why = fmt::format("no device has {}; without are: {}", describe_needs(needs),
+                        join_text({wanting.begin(), wanting.end()}, "; "));
     else
       why = fmt::format("no device is called `{}`; there are: {}", wanted,
                         join_text({names.begin(), names.end()}, "; "));
@@ -387,14 +395,14 @@ JobKeeper::Choice JobKeeper::find_device(const db::ServedJob& job, const FarmSta
     const JobRequest request = parse_job_request(job.request);
     // Times of two classes are not compared: what the search began with, it ends with.
     const std::string& wanted = job.job ? job.device_class : request.device;
-    const std::pair key(request.target, wanted);
+    const std::tuple key(request.target, wanted, request.needs);
     if (const auto found = known.find(key); found != known.end()) return found->second;
     Choice choice;
     // "cpu" is left for the device to settle; a target in full is brought to the one text
     // that keys the store.
     const bool any_processor = request.target.find(':') == std::string::npos;
     const std::string target = any_processor ? request.target : settings_.resolve_target(request.target);
-    choice.device = choose_device_class(farm, target, wanted, choice.why);
+    choice.device = choose_device_class(farm, target, wanted, parse_needs(request.needs), choice.why);
     if (choice.device && !any_processor) {
       // The numbers were measured with what the worker compiles for by itself.
       if (choice.device->target != target) choice.device->machine = "";

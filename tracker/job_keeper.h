@@ -21,6 +21,7 @@
 #include "db/store.h"
 #include "tracker/device_class.h"
 #include "tracker/farm_client.h"
+#include "tracker/needs.h"
 #include "tracker/own_folder.h"
 
 namespace lathe::tracker {
@@ -66,7 +67,7 @@ class JobKeeper {
     std::optional<DeviceClass> device;
     std::string why;
   };
-  using Choices = std::map<std::pair<std::string, std::string>, Choice>;
+  using Choices = std::map<std::tuple<std::string, std::string, std::map<std::string, std::string>>, Choice>;
 
   void keep();
   void start_some(db::Store& store, bool woken);
@@ -92,9 +93,11 @@ class JobKeeper {
   std::thread thread_;
 };
 
-/// Why no device fits, or "" and the class that does: of those whose name contains `wanted` and that can run
-/// code for the target, the one with the most slots. `target` is "cpu" or a complete text.
+/// Why no device fits, or "" and the class that does: of those whose name contains `wanted`, that have what
+/// is needed and can run code for the target, the one with the most slots. `target` is "cpu" or a complete
+/// text.
 std::optional<DeviceClass> choose_device_class(const FarmStatus& farm, const std::string& target,
-                                               const std::string& wanted, std::string& why);
+                                               const std::string& wanted, const Properties& needs,
+                                               std::string& why);
 
 }  // namespace lathe::tracker

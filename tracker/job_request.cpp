@@ -7,6 +7,7 @@
 #include "core/support/digest.h"
 #include "core/support/error.h"
 #include "core/support/printable.h"
+#include "tracker/needs.h"
 #include "tuner/open_dims.h"
 
 namespace lathe::tracker {
@@ -62,6 +63,14 @@ class Reader {
       }
     }
   }
+  void read(const char* key, std::map<std::string, std::string>& texts) {
+    const json* found = find(key);
+    if (!found) return;
+    const bool fits = found->is_object() && std::all_of(found->begin(), found->end(),
+                                                        [](const json& text) { return text.is_string(); });
+    if (!fits) fail("`{}` must be an object of strings", key);
+    texts = found->get<std::map<std::string, std::string>>();
+  }
   void read(const char* key, std::vector<std::string>& texts) {
     const json* found = find(key);
     if (!found) return;
@@ -106,8 +115,9 @@ std::string to_json(const JobRequest& r) {
                  {"seed", r.seed},
                  {"max_relative_error", r.max_relative_error},
                  {"priority", r.priority}};
-  // But this one: trackers that do not know it refuse requests that have it, and they alone.
+  // But these: trackers that do not know them refuse requests that have them, and they alone.
   if (!r.open.empty()) object["open"] = r.open;
+  if (!r.needs.empty()) object["needs"] = r.needs;
   return object.dump();
 }
 
@@ -124,6 +134,7 @@ JobRequest parse_job_request(std::string_view text) {
   reader.read("target", r.target);
   reader.read("precision", r.precision);
   reader.read("device", r.device);
+  reader.read("needs", r.needs);
   reader.read("trials", r.trials, 0, kMostTrials);
   constexpr double kMostSeconds = 1e9;
   reader.read("seconds", r.seconds, 0, kMostSeconds);
@@ -156,6 +167,7 @@ JobRequest parse_job_request(std::string_view text) {
 void check_request(const JobRequest& request) {
   if (request.trials == 0 && request.seconds <= 0) fail("--trials 0 needs a --time");
   tuner::parse_open_dims(request.open);
+  parse_needs(request.needs);
   if (!request.open.empty() && request.target_ms > 0)
     fail("--target-latency is of one size, and with --open there are many; leave one of them out");
 }

@@ -18,6 +18,7 @@ struct JobRequest {
   std::vector<std::string> open;  // dimensions that stay so, as --open has them (tuner/open_dims.h)
   std::string target = "cpu", precision = "given";
   std::string device;  // part of the name of the devices to measure on; "": those that fit the target
+  std::map<std::string, std::string> needs;  // of the devices, by property: tracker/needs.h
   int64_t trials = 512;
   double seconds = 0;
   double target_ms = 0;       // latency of one run of the model to end the search at; 0: none

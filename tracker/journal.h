@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "db/records.h"
+#include "tracker/needs.h"
 #include "tracker/race_modules.h"
 #include "tracker/wire.h"
 
@@ -33,6 +34,7 @@ struct TrialSpec {
   std::string target;
   double fastest_seconds = 0;  // what takes less was not measured (fastest_believable, core/tir/roofline.h)
   std::string device_class;    // of the devices that may measure it (device_class.h); "": any that can run it
+  Properties needs;            // what their devices must have at least
   std::string owner;           // of its job, with whom devices are shared by weight
   double weight = 1;
   bool is_open = false;  // its kernels take dimensions, which workers know from wire::kOpenVersion on
@@ -162,6 +164,8 @@ class Journal {
   virtual std::vector<Recipe> recipes(std::span<const TrialId> trials) = 0;
   /// For whom the job's trials are: TrialSpec::owner.
   virtual std::string owner(JobId job) = 0;
+  /// Throws Error when what it is written to cannot be reached any more.
+  virtual void ping() = 0;
   /// All of `records` or none; on disk when it returns. Throws Error (a full disk, say): then nothing that
   /// rests on the records may be sent. Returns the leases whose results were not written down, since somebody
   /// else had ended their trials.
@@ -178,6 +182,7 @@ class MemoryJournal final : public Journal {
   std::vector<Submission> add(JobId job, std::span<const Candidate> candidates) override;
   std::vector<Recipe> recipes(std::span<const TrialId> trials) override;
   std::string owner(JobId) override { return ""; }
+  void ping() override {}
   /// CHECKs that each trial's records come in a legal order, with at most one terminal.
   std::vector<LeaseId> commit(std::span<const Record> records) override;
 

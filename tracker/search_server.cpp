@@ -348,6 +348,7 @@ json SearchServer::race(const json& question) {
                                 .seconds = question.at("seconds"),
                                 .dims = dims});
     spec.device_class = served_.device_class;
+    spec.needs = needs_of_request(served_.request);
     spec.owner = served_.owner;
     spec.weight = served_.weight;
     race_ = farm_.race(std::move(spec));

@@ -201,6 +201,8 @@ class StoreJournal final : public Journal {
     return served ? served->owner : "";
   }
 
+  void ping() override { const db::Transaction snapshot = store_.database().snapshot(); }
+
   std::vector<LeaseId> commit(std::span<const Record> records) override {
     // One for all: a commit waits for the disk, however many rows it has (F8).
     // Throws when it cannot be committed, and then nothing of it is there: the caller sends
@@ -300,6 +302,7 @@ class StoreJournal final : public Journal {
       // All of it is settled before the first trial of a job that a tracker owns.
       if (const auto served = store_.served_job_of(id)) {
         spec.device_class = served->device_class;
+        spec.needs = needs_of_request(served->request);
         spec.owner = served->owner;
         spec.weight = served->weight;
       }

@@ -256,9 +256,9 @@ class Tracker::Loop final : private Outside {
     if (monotonic_now() >= next_tick_) {
       // From now, not from when it was due: a loop that was held up does not tick in a row.
       next_tick_ = monotonic_now() + kTick;
-      // Asks for nothing: with nothing to commit it would else not hear that its database is gone, and with
-      // it the lock that keeps other trackers out.
-      journal_->recipes({});
+      // With nothing to commit it would else not hear that its database is gone, and with it the lock that
+      // keeps other trackers out.
+      journal_->ping();
       admit_listed();
       step(Tick{});
       for (const std::string& refused : server_->refusals()) log_refusal(refused);

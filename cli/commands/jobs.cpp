@@ -88,13 +88,13 @@ int submit_command(Flags& flags) {
   SearchFlags search(flags, job);
   ServicePlace place;
   std::string key;
-  flags.add("--device NAME", job.device,
-            "measure on devices whose name contains this; `tune jobs --devices`");
+  DeviceFlags devices(flags, job);
   flags.add("--priority", job.priority, -1000, 1000, "among your own jobs: the highest is started first");
   flags.add("--key KEY", key, "said twice with the same key, the job is submitted once");
   place.add_to(flags, Flags::Need::kRequired);
   if (!flags.parse()) return kSuccess;
   search.settle(flags);
+  devices.settle();
   return with_service(place, [&](ServiceClient& service) {
     fmt::print("{}\n", printable(submit_job(job, key, service)));
     return kSuccess;

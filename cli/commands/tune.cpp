@@ -6,6 +6,7 @@
 #include "cli/remote_job.h"
 #include "cli/search_flags.h"
 #include "cli/tune_job.h"
+#include "core/support/error.h"
 
 namespace lathe::cli {
 
@@ -37,10 +38,14 @@ int tune_command(Flags& flags) {
   add_ending_flags(flags, job);
   add_farm_flags(flags, job);
   place.add_to(flags, Flags::Need::kOptional);
+  DeviceFlags devices(flags, job);
   for (const char* here : {"--db", "--listen", "--key", "--allow", "--decide"})
     flags.exclude(here, "--tracker");
   if (!flags.parse()) return kSuccess;
   search.settle(flags);
+  devices.settle();
+  if (place.url.empty() && !(job.device.empty() && job.needs.empty()))
+    fail("--device and --needs choose among a tracker's devices; name it with --tracker");
   return place.url.empty() ? run_tune_job_here(std::move(job), std::nullopt) : run_tune_job_there(job, place);
 }
 

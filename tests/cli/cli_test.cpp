@@ -141,6 +141,12 @@ constexpr BadUse kBadUses[] = {
     {"tracker --http 127.example.com:9191",
      "--http 127.example.com:9191: other machines can reach it, so users need tokens\n"
      "  hint: tune token --name alice --out alice.token >> principals, then --principals principals"},
+    {"submit --tracker http://127.0.0.1:1 --model dqn --needs memory",
+     "--needs `memory`: write it as PROPERTY=AMOUNT"},
+    {"submit --tracker http://127.0.0.1:1 --model dqn --needs memroy=1GiB",
+     "devices have no property `memroy` (there are memory and driver); did you mean `memory`?"},
+    {"--model dqn --needs memory=1GiB",
+     "--device and --needs choose among a tracker's devices; name it with --tracker"},
     // More nanoseconds than a clock counts: nothing would be watched.
     {"doctor --watch 1e10", "--watch: `1e10` is more than 1000000000 s"},
     {"doctor --watch 1e308h", "--watch: `1e308h` is more than 1000000000 s"},

@@ -37,14 +37,17 @@ struct Fleet {
       if (const auto* lease = std::get_if<wire::Lease>(&out.message))
         held.push_back({out.peer, *lease, now + pace[out.peer]});
   }
-  void join(const Peer& peer, uint32_t slots, Time time, const std::string& model) {
+  void join(const Peer& peer, uint32_t slots, Time time, const std::string& model, int64_t gib = 8) {
     pace[peer] = time;
-    const std::string device = fmt::format(
-        R"({{"model": "{}", "cores": 8, "architecture": "x86_64", "target": "cpu:mcpu={}"}})", model, model);
+    const std::string device =
+        fmt::format(R"({{"model": "{0}", "cores": 8, "architecture": "x86_64", "target": "cpu:mcpu={0}",)"
+                    R"("memory_bytes": {1}, "kernel": "Linux 6.1.0-13-amd64"}})",
+                    model, gib << 30);
     step(Received{peer, wire::Hello{.worker = peer, .device = device, .backends = {"cpu"}}});
     step(Received{peer, wire::Credit{slots}});
   }
-  void submit(const std::string& owner, double weight, int count, const std::string& device_class = "") {
+  void submit(const std::string& owner, double weight, int count, const std::string& device_class = "",
+              const std::map<std::string, std::string>& needs = {}) {
     std::vector<Submission> trials = journal.add(1, std::vector<Candidate>(static_cast<size_t>(count)));
     for (Submission& trial : trials) {
       TrialSpec spec = *trial.spec;
@@ -52,6 +55,7 @@ struct Fleet {
       spec.owner = owner;
       spec.weight = weight;
       spec.device_class = device_class;
+      spec.needs = parse_needs(needs);
       trial.spec = std::make_shared<TrialSpec>(spec);
       owners[trial.trial] = owner;
     }
@@ -149,11 +153,28 @@ TEST(FarmShares, AJobIsMeasuredByItsClassOfDevicesAlone) {
   EXPECT_EQ(fleet.farm.open(1), 0u);
 }
 
+TEST(FarmShares, AJobOfSomeNeedsIsMeasuredByWhoHasAsMuch) {  // F11
+  Fleet fleet;
+  fleet.join("small", 2, 100ms, "Zen", 8);
+  fleet.submit("alice", 1, 20, "Zen, 8 cores", {{"memory", "16GiB"}});
+  EXPECT_EQ(fleet.holding("small").size(), 0u);
+  EXPECT_EQ(unserved_text(fleet.farm.status(fleet.now)),
+            "no worker is cpu (Zen, 8 cores) with memory of 16 GiB or more: start one with `tune worker "
+            "--tracker ...` on such a machine");
+  fleet.join("large", 2, 100ms, "Zen", 16);
+  EXPECT_EQ(fleet.holding("large").size(), 2u);
+  EXPECT_EQ(unserved_text(fleet.farm.status(fleet.now)), "");
+  fleet.pass(10s);
+  EXPECT_EQ(fleet.farm.open(1), 0u);
+}
+
 TEST(DeviceClass, OfTheWorkersThatFitTheOneWithTheMostSlots) {
   Fleet fleet;
   std::string why;
-  const auto choose = [&](const std::string& target, const std::string& wanted) {
-    const auto found = choose_device_class(fleet.farm.status(fleet.now), target, wanted, why);
+  const auto choose = [&](const std::string& target, const std::string& wanted,
+                          const std::map<std::string, std::string>& needs = {}) {
+    const auto found =
+        choose_device_class(fleet.farm.status(fleet.now), target, wanted, parse_needs(needs), why);
     return found ? found->name : "";
   };
   EXPECT_EQ(choose("cpu", ""), "");
@@ -166,6 +187,12 @@ TEST(DeviceClass, OfTheWorkersThatFitTheOneWithTheMostSlots) {
   EXPECT_EQ(choose("cpu:triple=x86_64-linux-gnu,mcpu=haswell", "Core"), "Core, 8 cores");
   EXPECT_EQ(choose("cpu", "Coer"), "");
   EXPECT_EQ(why, "no device is called `Coer`; there are: Core, 8 cores; Zen, 8 cores");
+  fleet.join("s", 1, 100ms, "Zen", 64);
+  EXPECT_EQ(choose("cpu", "", {{"memory", "48GiB"}, {"driver", "6.1"}}), "Zen, 8 cores");
+  EXPECT_EQ(choose("cpu", "", {{"memory", "65GiB"}, {"driver", "6.2"}}), "");
+  EXPECT_EQ(why,
+            "no device has driver 6.2 or newer and memory of 65 GiB or more; without are: Core, 8 cores; "
+            "Zen, 8 cores");
   EXPECT_EQ(choose("cpu:triple=aarch64-linux-gnu", ""), "");
   EXPECT_EQ(why, "no worker is cpu/aarch64: start one with `tune worker --tracker ...` on such a machine");
 }
@@ -176,7 +203,7 @@ TEST(DeviceClass, AnOlderReleasesDeviceIsNamed) {
                           .device = R"({"model": "Zen", "cores": 8, "architecture": "x86_64"})",
                           .backends = {"cpu"}});
   std::string why;
-  EXPECT_FALSE(choose_device_class(farm, "cpu", "", why));
+  EXPECT_FALSE(choose_device_class(farm, "cpu", "", {}, why));
   EXPECT_EQ(why,
             "of an older release, which does not say what it compiles for, are the workers old: update them");
 }

@@ -259,6 +259,7 @@ class Forgetful final : public Journal {
   }
   std::vector<Recipe> recipes(std::span<const TrialId> trials) override { return memory_.recipes(trials); }
   std::string owner(JobId job) override { return memory_.owner(job); }
+  void ping() override { memory_.ping(); }
   std::vector<LeaseId> commit(std::span<const Record> records) override {
     std::vector<LeaseId> forgotten;
     for (const Record& record : records)
@@ -312,6 +313,7 @@ class Shared final : public Journal {
   }
   std::vector<Recipe> recipes(std::span<const TrialId> trials) override { return memory_.recipes(trials); }
   std::string owner(JobId job) override { return memory_.owner(job); }
+  void ping() override { memory_.ping(); }
   std::vector<LeaseId> commit(std::span<const Record> records) override {
     if (full_) fail("the disk is full");
     return memory_.commit(records);
