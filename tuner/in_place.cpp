@@ -5,6 +5,7 @@
 #include <set>
 
 #include "core/arith/one_to_one.h"
+#include "core/tir/leading_copy.h"
 #include "core/tir/regions.h"
 
 namespace lathe::tuner {
@@ -256,6 +257,8 @@ class Walk {
 std::vector<int64_t> in_place_arguments(const FuncNode& lowered) {
   std::vector<int64_t> arguments;
   if (lowered.outputs != 1) return arguments;
+  if (const std::optional<LeadingCopy> copy = leading_copy(lowered))
+    return {static_cast<int64_t>(copy->input)};
   std::set<const Node*> found = Walk(lowered).candidates(lowered.body);
   for (size_t i = 0; i + 1 < lowered.params.size(); ++i)
     if (found.count(lowered.params[i].get())) arguments.push_back(static_cast<int64_t>(i));

@@ -1,6 +1,8 @@
 // Recurrent networks, one step of the sequence after another: of a given length the graph has all steps,
 // which run the same kernels (decision 046); of one that is open the program has a loop.
+#include <algorithm>
 #include <cmath>
+#include <set>
 
 #include "core/arith/simplify.h"
 #include "core/frontends/onnx_arithmetic.h"
@@ -81,8 +83,8 @@ struct State {
 
 /// One direction of a network.
 struct Cell {
-  Value weight;     // (gates * hidden, hidden): from the state to the gates
-  Value bias;       // (gates * hidden) of it; null for none
+  Value weight;  // (gates * hidden, hidden): from the state to the gates; null where the state is all zeros
+  Value bias;    // (gates * hidden) of it; null for none
   Value peepholes;  // LSTM: (3 * hidden); null for none
   int64_t hidden = 0;
   double clip = 0;  // of what goes into an activation; 0: none
@@ -100,7 +102,8 @@ struct Cell {
   /// What the state adds to gates [begin, end).
   Value recurrent(const Value& state, int64_t begin, int64_t end) const {
     // Slices of a constant weight are folded when the model is built.
-    Value sum = emit("nn.dense", {state, sliced(weight, 0, begin * hidden, end * hidden)});
+    Value sum = weight ? emit("nn.dense", {state, sliced(weight, 0, begin * hidden, end * hidden)})
+                       : number(state, 0);
     return bias ? plus(sum, sliced(bias, 0, begin * hidden, end * hidden)) : sum;
   }
 };
@@ -189,6 +192,22 @@ Cell cell_of(const Node& node, const Kind& kind, int64_t direction, int64_t hidd
   return cell;
 }
 
+/// Surely: made of zeros by what moves elements about.
+bool is_all_zeros(const Value& value) {
+  if (const auto* constant = value.as<relay::Constant>()) {
+    const auto* bytes = static_cast<const char*>(constant->value.data());
+    return std::all_of(bytes, bytes + constant->value.bytes(), [](char byte) { return byte == 0; });
+  }
+  static const auto* makers = new std::set<std::string>{"zeros", "zeros_like", "zeros_by", "zeros_of"};
+  static const auto* movers = new std::set<std::string>{"broadcast_to", "broadcast_to_like", "reshape",
+                                                        "reshape_like", "reshape_to",        "strided_slice",
+                                                        "transpose",    "expand_dims",       "squeeze"};
+  const auto* call = value.as<relay::Call>();
+  const auto* op = call ? call->callee.as<relay::OpNode>() : nullptr;
+  if (!op) return false;
+  return makers->count(op->name) || (movers->count(op->name) && is_all_zeros(call->args[0]));
+}
+
 /// What the inputs of all steps add to the gates, by groups: (length, batch, gates * hidden) each. One large
 /// product a group; only the product with the state is left to each step.
 Values input_products(const Node& node, const Kind& kind, const Cell& cell, const Value& x,
@@ -214,6 +233,7 @@ struct Sequence {
   Value within;     // (length, batch, 1): the step is one of the element's own; null where all are
   Dims shape;       // of x
   bool backward;
+  bool from_zeros;  // the state that it starts with is all zeros
 };
 
 /// A step's state, and the hidden one as it is shown. Beyond an element's own length its state stays and its
@@ -258,6 +278,8 @@ Run unrolled(const Sequence& sequence, State state) {
   return {concatenated(steps, 0), state};
 }
 
+/// The first step from a state of zeros is not worth its product with them: it stands in front of the loop,
+/// where there is one.
 Run in_a_loop(const Sequence& sequence, const State& start) {
   const Value count = number_of(sequence.shape[0]), last = minus(count, scalar(kInt64, 1));
   const DataType dtype = type_of(start.hidden).dtype;
@@ -265,26 +287,39 @@ Run in_a_loop(const Sequence& sequence, const State& start) {
   Values first{scalar(kInt64, 0), repeated_to(scalar(dtype, 0), {sequence.shape[0], row[0], row[1], row[2]}),
                start.hidden};
   if (start.cell) first.push_back(start.cell);
-  auto next = [&](const Values& state) {
+  auto step = [&](const Sequence& by, const Values& state) {
     const Value t = sequence.backward ? minus(last, state[0]) : state[0];
     Values inputs;
-    for (const Value& product : sequence.products) inputs.push_back(row_of(product, t));
-    const After after = after_step(sequence, inputs, sequence.within ? row_of(sequence.within, t) : Value(),
+    for (const Value& product : by.products) inputs.push_back(row_of(product, t));
+    const After after = after_step(by, inputs, by.within ? row_of(by.within, t) : Value(),
                                    {state[2], start.cell ? state[3] : Value()});
     Values result{plus(state[0], scalar(kInt64, 1)), with_row(state[1], t, reshape_to(after.shown, row)),
                   after.state.hidden};
     if (start.cell) result.push_back(after.state.cell);
     return result;
   };
-  const Values all = loop_while(
-      first, [&](const Values& state) { return less(state[0], count); }, next);
+  auto more = [&](const Values& state) { return less(state[0], count); };
+  if (sequence.from_zeros) {
+    Cell rest = sequence.cell;
+    rest.weight = Value();
+    Sequence from_rest{sequence.kind,     rest, sequence.products, sequence.within, sequence.shape,
+                       sequence.backward, true};
+    first = branch(more(first), step(from_rest, first), first);
+  }
+  const Values all = loop_while(first, more, [&](const Values& state) { return step(sequence, state); });
   return {all[1], {all[2], start.cell ? all[3] : Value()}};
 }
 
 Run run_direction(const Node& node, const Kind& kind, const Cell& cell, const Value& x, int64_t direction,
                   bool backward, const State& start) {
   const Dims shape = dims_of(x);
-  Sequence sequence{kind, cell, input_products(node, kind, cell, x, direction), Value(), shape, backward};
+  Sequence sequence{kind,
+                    cell,
+                    input_products(node, kind, cell, x, direction),
+                    Value(),
+                    shape,
+                    backward,
+                    is_all_zeros(start.hidden)};
   if (node.has(4))
     sequence.within = less(cast_to(counted_along(shape[0], 0, 3), node.dtype(4)),
                            reshape_to(with_dims(node.in(4), {shape[1]}), {shape[1], 1}));

@@ -45,6 +45,7 @@ class Checker {
     for (size_t i = 0; i < plan_.dims.size(); ++i) check_dimension(i);
     for (const Value& value : plan_.values) check_value(value);
     for (const Port& output : plan_.outputs) value_at(plan_, output.value);
+    check_over();
     for (const Step& step : plan_.steps) check_step(step);
     for (const Requirement& each : plan_.requirements) known(each.holds);
   }
@@ -92,6 +93,13 @@ class Checker {
     if (!proper || known(size) ||
         plan_.sizes[entry_of(size)] != SizeEntry{SizeOp::kDim, static_cast<int64_t>(i), 0})
       fail("module: dimension {} (`{}`) is not a proper dimension", i, dim.name);
+  }
+
+  void check_over() const {
+    bool proper = plan_.over.empty() || plan_.over.size() == plan_.outputs.size();
+    for (int64_t input : plan_.over)
+      proper = proper && input >= -1 && input < static_cast<int64_t>(plan_.inputs.size());
+    if (!proper) fail("module: outputs over inputs that there are not");
   }
 
   /// A value lies inside what it lies in, and a view of an input is as large as the input.

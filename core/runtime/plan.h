@@ -98,6 +98,9 @@ struct Plan {
   std::vector<Dimension> dims;
   std::vector<SizeEntry> sizes;
   std::vector<Requirement> requirements;
+  // For each output the input whose memory it may take over where nobody needs that after the run, as large as
+  // it, or -1; empty where there is none. For programs: the inputs of a model stay the caller's.
+  std::vector<int64_t> over;
   static constexpr auto fields = std::tuple{field("model", &Plan::model),
                                             field("target", &Plan::target),
                                             field("cpu_features", &Plan::cpu_features),
@@ -110,7 +113,8 @@ struct Plan {
                                             field("arena_lower_bound", &Plan::arena_lower_bound),
                                             field("dims", &Plan::dims),
                                             field("sizes", &Plan::sizes),
-                                            field("requirements", &Plan::requirements)};
+                                            field("requirements", &Plan::requirements),
+                                            field("over", &Plan::over)};
 };
 
 /// Throws Error when an index or offset of the plan is out of range, so that running it stays inside the

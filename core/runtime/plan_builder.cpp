@@ -155,7 +155,7 @@ bool PlanBuilder::may_reuse(size_t step, int64_t source_value, const std::vector
   const Plan& plan = image_.plan;
   auto home_of = [&](int64_t value) {
     const Value& at = plan.values[value];
-    return at.place == Place::kArena ? std::optional(home[at.at]) : std::nullopt;
+    return std::pair(at.place, at.place == Place::kArena ? static_cast<int64_t>(home[at.at]) : at.at);
   };
   for (size_t s = step; s < plan.steps.size() && time_[s] == time_[step]; ++s) {
     const std::vector<int64_t>& args = plan.steps[s].args;
@@ -167,6 +167,57 @@ bool PlanBuilder::may_reuse(size_t step, int64_t source_value, const std::vector
     if (readers != 1 || !listed) return false;
   }
   return true;
+}
+
+/// The first of the steps of which one writes the output's memory as it is at the end.
+std::optional<size_t> PlanBuilder::last_writer(int64_t output, const std::vector<size_t>& home) const {
+  const Plan& plan = image_.plan;
+  const Value& value = plan.values[static_cast<size_t>(output)];
+  if (value.place != Place::kArena) return std::nullopt;
+  for (size_t s = plan.steps.size(); s-- > 0;) {
+    const std::vector<int64_t>& args = plan.steps[s].args;
+    const bool writes = std::any_of(args.end() - plan.steps[s].results, args.end(), [&](int64_t arg) {
+      return home[plan.values[static_cast<size_t>(arg)].at] == home[value.at];
+    });
+    if (writes) return static_cast<size_t>(time_[s]);
+  }
+  return std::nullopt;
+}
+
+/// The input that the output, whole, may be written over: by its last step, behind all that read it; or -1.
+int64_t PlanBuilder::input_under(int64_t output, const std::vector<size_t>& home) const {
+  const Plan& plan = image_.plan;
+  const std::optional<size_t> step = last_writer(output, home);
+  if (!step || plan.steps[*step].results != 1) return -1;
+  auto is_input = [&](int64_t value, int64_t number) {
+    const Value& at = plan.values[static_cast<size_t>(value)];
+    return at.place == Place::kInput && at.at == number;
+  };
+  for (int64_t reused : reuse_[*step]) {
+    const int64_t source = plan.steps[*step].args.at(static_cast<size_t>(reused));
+    const Value& input = plan.values[static_cast<size_t>(source)];
+    if (input.place != Place::kInput || !may_reuse(*step, source, home)) continue;
+    bool needed = std::any_of(plan.outputs.begin(), plan.outputs.end(),
+                              [&](const Port& port) { return is_input(port.value, input.at); });
+    for (size_t s = *step; s < plan.steps.size(); ++s)
+      needed = needed || (time_[s] != time_[*step] &&
+                          std::any_of(plan.steps[s].args.begin(), plan.steps[s].args.end(),
+                                      [&](int64_t arg) { return is_input(arg, input.at); }));
+    if (!needed) return input.at;
+  }
+  return -1;
+}
+
+/// An input goes to one output: what several outputs are is there once.
+void PlanBuilder::let_outputs_take_over(const std::vector<size_t>& home) {
+  Plan& plan = image_.plan;
+  std::vector<int64_t> over;
+  for (const Port& output : plan.outputs) {
+    const int64_t input = input_under(output.value, home);
+    over.push_back(std::count(over.begin(), over.end(), input) == 0 ? input : -1);
+  }
+  if (std::any_of(over.begin(), over.end(), [](int64_t input) { return input >= 0; }))
+    plan.over = std::move(over);
 }
 
 /// Lets results take over the blocks they may: gives, for each block, the one whose memory it uses. A block
@@ -239,6 +290,7 @@ ModuleImage PlanBuilder::finish() {
   Plan& plan = image_.plan;
   std::vector<Block> blocks = live_blocks();
   std::vector<size_t> home = merge_reused(blocks);
+  let_outputs_take_over(home);
   std::vector<Size> offsets(blocks.size());
   if (plan.dims.empty()) {
     MemoryPlan memory = plan_memory(blocks);

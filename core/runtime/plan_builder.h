@@ -1,6 +1,7 @@
 // Builds a plan call by call, then places every tensor.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -25,6 +26,7 @@ struct Call {
   std::vector<Size> dims = {};  // of the kernel
   // results[0] may take over the memory of one of these arguments (numbers of args) when nobody else needs
   // it: the kernel reads each element of that argument only before it writes the element at the same place.
+  // So may an output whose last call it is, of an input.
   std::vector<int64_t> reuse;
   Size when = 1;  // 0: not made
 };
@@ -64,6 +66,9 @@ class PlanBuilder {
   std::vector<size_t> merge_reused(std::vector<Block>& blocks);
   Size bytes_of(const Value& value);
   bool may_reuse(size_t step, int64_t source_value, const std::vector<size_t>& home) const;
+  std::optional<size_t> last_writer(int64_t output, const std::vector<size_t>& home) const;
+  int64_t input_under(int64_t output, const std::vector<size_t>& home) const;
+  void let_outputs_take_over(const std::vector<size_t>& home);
   std::vector<int64_t> typical_sizes() const;
   void place(const std::vector<Block>& blocks, std::vector<Size>& offsets);
 

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "core/arith/simplify.h"
 #include "core/codegen/host_target.h"
 #include "core/runtime/shared_object.h"
 #include "core/runtime/thread_pool.h"
@@ -60,6 +61,40 @@ TEST(Compile, ManyKernelsShareOneObject) {
     EXPECT_EQ(y.as<float>()[0], value);
   }
   EXPECT_EQ(object.find("one.compute"), nullptr);  // only kernels are exported
+}
+
+/// Each task by itself, the last one first.
+void launch_backwards(void*, void (*body)(void*, int64_t, int64_t), void* closure, int64_t tasks) {
+  for (int64_t i = tasks; i-- > 0;) body(closure, i, i + 1);
+}
+
+TEST(Compile, IterationsShareWorkspaceOfUnknownSize) {
+  // Row by row through memory that only a run knows the size of.
+  const Var n = var("n"), m = var("m"), i = var("i"), j = var("j"), k = var("k");
+  Buffer x = tir::buffer("x", {n, m}, kFloat32), y = tir::buffer("y", {n, m}, kFloat32);
+  Buffer row = tir::buffer("row", {n, m}, kFloat32);
+  Stmt fill = for_loop(j, m, store(row, {i, j}, load(x, {i, j}) + load(x, {i, j})));
+  Stmt turn = for_loop(k, m, store(y, {i, k}, load(row, {i, m - k - 1})));
+  Stmt rows = for_loop(i, n, tir::seq({fill, turn}), Iteration::kParallel);
+  tir::Func f = func("turned", {x, y}, make<tir::Alloc>(row, rows));
+  Target target = host_target();
+  target.cores = 3;
+  const Expr bytes = compile(std::span(&f, 1), target).kernels[0].open_workspace;
+  auto bytes_of = [&](int64_t rows) {
+    return int_value(
+        simplify(tir::substitute(bytes, VarMap{{n.get(), Expr(rows)}, {m.get(), Expr(16)}}, {})));
+  };
+  EXPECT_EQ(bytes_of(2), 2 * 64);
+  EXPECT_EQ(bytes_of(1000), 6 * 64);
+  runtime::ThreadPool pool(5);
+  const LatheParallel backwards{launch_backwards, nullptr};
+  for (int64_t rows : {0, 1, 5, 6, 7, 100})
+    for (const LatheParallel* parallel : {pool.parallel(), &backwards, runtime::serial_parallel()}) {
+      std::vector<Tensor> params{random_tensor({rows, 16}, kFloat32, 1), Tensor({rows, 16}, kFloat32)};
+      run_kernel(f, target, params, parallel);
+      for (int64_t e = 0; e < rows * 16; ++e)
+        ASSERT_EQ(params[1].as<float>()[e], 2 * params[0].as<float>()[e / 16 * 16 + 15 - e % 16]) << rows;
+    }
 }
 
 TEST(Compile, ParallelLoopsSeeOuterVariablesAndBuffers) {

@@ -88,6 +88,39 @@ TEST_P(Limits, ALoopOfTensorsAllocatesOnce) {
   EXPECT_LT(held, 1 << 20);
 }
 
+TEST_P(Limits, ALoopThatWritesARowAStepHoldsThemOnce) {
+  // 4 MB, each row of which is written in place.
+  runtime::Machine& loop = compile(R"(
+    def @loop(%n: int64, %x: Tensor[(1000, 1000), float32]) -> Tensor[(1000, 1000), float32] {
+      if (%n == 1000i64) { %x } else {
+        let %row = broadcast_to(reshape(cast(%n, dtype="float32"), newshape=[1, 1]), shape=[1, 1000]);
+        @loop(%n + 1i64, scatter_nd(%x, reshape(%n, newshape=[1, 1]), %row, mode="update"))
+      }
+    }
+    def @main() { max(@loop(0i64, zeros(shape=[1000, 1000], dtype="float32"))) })");
+  EXPECT_EQ(value(loop), "999f");
+  EXPECT_LT(loop.heap().held_bytes(), 6 << 20);
+}
+
+TEST_P(Limits, WhatIsStillNeededIsNotWrittenOver) {
+  EXPECT_EQ(
+      value(compile(R"(
+    def @put(%x: Tensor[(n), float32], %at: int64, %by: float32) {
+      scatter_nd(%x, reshape(%at, newshape=[1, 1]), reshape(%by, newshape=[1]), mode="update")
+    }
+    def @from(%x: Tensor[(4), float32], %n: int64) -> Tensor[(4), float32] {
+      if (%n == 4i64) { %x } else { @from(@put(%x, %n, 1f) * 2f, %n + 1i64) }
+    }
+    def @main() {
+      let %x = @from([0f, 0f, 0f, 0f], 1i64);
+      let %y = @put(%x, 0i64, 7f);
+      let %both = (%y, reshape(%y, newshape=[2, 2]));
+      let %z = @put(%y, 1i64, 9f);
+      (%x, %both, %z, scatter_elements(%z, [0i64, 1i64, 2i64, 3i64], %z, axis=0, reduction="add"))
+    })")),
+      "([0f, 8f, 4f, 2f], ([7f, 8f, 4f, 2f], [[7f, 8f], [4f, 2f]]), [7f, 9f, 4f, 2f], [14f, 18f, 8f, 4f])");
+}
+
 TEST_P(Limits, CyclesThroughReferencesAreFreed) {
   // Each step makes a cell that holds itself.
   runtime::Machine& cycles = compile(R"(

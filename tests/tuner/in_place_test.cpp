@@ -55,6 +55,34 @@ TEST(InPlace, TheResidualOfAMatrixProductButNotItsOperands) {
   EXPECT_THAT(in_place(f.finish("f", {out})), ElementsAre(2));
 }
 
+TEST(InPlace, WhatTheResultBeginsAsACopyOf) {
+  // A scatter: the copy is all that reads a.
+  const char* scatter = R"(func f(a: float32[9], at: int64[2], b: float32[2]) -> (out: float32[9]) {{
+    for i in 0..9 {{ out[i] = a[i] }}
+    for j in 0..2 {{ out[at[j]] = out[at[j]] + {} }}
+  }})";
+  auto with = [&](const char* update) {
+    return in_place_arguments(*parse_func(fmt::format(fmt::runtime(scatter), update)));
+  };
+  EXPECT_THAT(with("b[j]"), ElementsAre(0));
+  EXPECT_THAT(with("a[j]"), IsEmpty());
+  EXPECT_THAT(with("b[j] + a[at[j]]"), IsEmpty());
+}
+
+TEST(InPlace, NotACopyOfOtherPlacesOrNotTheFirst) {
+  auto of = [](const std::string& body) {
+    return in_place_arguments(
+        *parse_func("func f(a: float32[9], at: int64[2]) -> (out: float32[9]) { " + body + " }"));
+  };
+  const std::string update = " for j in 0..2 { out[at[j]] = 1.0 }";
+  EXPECT_THAT(of("for i in 0..9 { out[i] = a[i] }" + update), ElementsAre(0));
+  EXPECT_THAT(of("for i in 0..9 { out[i] = a[8 - i] }" + update), IsEmpty());
+  EXPECT_THAT(of("for i in 0..9 { out[i] = a[i] + 1.0 }" + update), IsEmpty());
+  // Stores that the copy writes over.
+  EXPECT_THAT(of(update + " for i in 0..9 { out[i] = a[i] }"), IsEmpty());
+  EXPECT_THAT(of("for k in 0..3 { for i in 0..9 { out[i] = a[i] } " + update + " }"), IsEmpty());
+}
+
 TEST(InPlace, NotWhenTheResultIsMadeStepByStep) {
   Buffer a = buffer("a", {8}, kFloat32), out = buffer("out", {8}, kFloat32);
   Var i = var("i"), j = var("j");

@@ -99,6 +99,90 @@ void Emitter::open_loop(const std::string& name) {
 void Emitter::finish() { llvm::IRBuilder<>(allocas_).CreateBr(allocas_->getNextNode()); }
 
 namespace {
+/// Parallel loops, each all that the one before does: their tasks are one loop's.
+std::vector<const tir::For*> nest_of(const tir::For& loop) {
+  std::vector<const tir::For*> nest{&loop};
+  for (;;) {
+    const tir::For* next = nest.back()->body.as<tir::For>();
+    if (!next || next->iteration != tir::Iteration::kParallel) return nest;
+    for (const tir::For* outer : nest)
+      if (uses_var(next->extent, outer->var.get())) return nest;
+    nest.push_back(next);
+  }
+}
+
+/// `buffer` is used in `stmt`, but for where it is allocated and inside of `loop`.
+bool uses_outside(const tir::Stmt& stmt, const tir::For& loop, const tir::BufferNode* buffer) {
+  if (stmt.get() == &loop) return false;
+  bool found = false;
+  stmt->for_each_child([&](const NodeRef& child) {
+    if (dynamic_cast<const tir::StmtNode*>(child.get()))
+      found |= uses_outside(child.cast<tir::StmtNode>(), loop, buffer);
+    else if (!stmt.as<tir::Alloc>())
+      post_order(child, [&](const NodeRef& node) { found |= node.get() == buffer; });
+  });
+  return found;
+}
+
+/// The intermediates of which each iteration of the loop has a part of its own, along the first dimension.
+std::vector<const tir::BufferNode*> scratch_of(const tir::For& loop, const tir::FuncNode& func) {
+  if (nest_of(loop).size() > 1) return {};
+  std::map<const tir::BufferNode*, bool> own;
+  auto see = [&](const tir::Buffer& buffer, const std::vector<Expr>& indices) {
+    const bool at_part = indices.size() > 1 && indices[0].same_as(loop.var.get());
+    own.try_emplace(buffer.get(), true).first->second &= at_part;
+  };
+  post_order(loop.body, [&](const NodeRef& node) {
+    if (const tir::Load* load = node.as<tir::Load>()) see(load->buffer, load->indices);
+    if (const tir::Store* store = node.as<tir::Store>()) see(store->buffer, store->indices);
+  });
+  std::vector<const tir::BufferNode*> found;
+  for (const auto& [buffer, is_own] : own) {
+    const bool is_param = std::any_of(func.params.begin(), func.params.end(),
+                                      [&](const tir::Buffer& param) { return param.get() == buffer; });
+    // What has a known size is the thread's own memory already.
+    if (is_own && !is_param && !tir::has_constant_shape(*buffer) && !uses_outside(func.body, loop, buffer))
+      found.push_back(buffer);
+  }
+  return found;
+}
+
+/// Into so many ranges, at most, the iterations of a parallel loop are put together where each needs memory
+/// whose size is not known: more than there are cores, so that a core that is slow holds up less.
+int64_t most_ranges(const Target& target) { return 2 * int64_t{target.cores}; }
+
+/// All intermediates that have a part for each range of a parallel loop.
+void collect_scratch(const tir::Stmt& stmt, const tir::FuncNode& func,
+                     std::set<const tir::BufferNode*>& found) {
+  if (const tir::For* loop = stmt.as<tir::For>(); loop && loop->iteration == tir::Iteration::kParallel) {
+    const std::vector<const tir::BufferNode*> scratch = scratch_of(*loop, func);
+    found.insert(scratch.begin(), scratch.end());
+    return;
+  }
+  stmt->for_each_child([&](const NodeRef& child) {
+    if (dynamic_cast<const tir::StmtNode*>(child.get()))
+      collect_scratch(child.cast<tir::StmtNode>(), func, found);
+  });
+}
+
+/// `body` with `part` for the first index of each of the buffers.
+tir::Stmt at_part(const tir::Stmt& body, std::span<const tir::BufferNode* const> buffers, const Var& part) {
+  auto moved = [&](const tir::Buffer& buffer, std::vector<Expr> indices) {
+    if (std::find(buffers.begin(), buffers.end(), buffer.get()) != buffers.end()) indices[0] = part;
+    return indices;
+  };
+  NodeRef result = rewrite(body, [&](const NodeRef& node) -> NodeRef {
+    if (const tir::Load* load = node.as<tir::Load>())
+      return tir::load(load->buffer, moved(load->buffer, load->indices));
+    if (const tir::Store* store = node.as<tir::Store>())
+      return tir::store(store->buffer, moved(store->buffer, store->indices), store->value);
+    return node;
+  });
+  return result.cast<tir::StmtNode>();
+}
+}  // namespace
+
+namespace {
 /// The intermediates that live in the workspace: global ones outside of parallel loops.
 void collect_workspace(const tir::Stmt& stmt, std::vector<tir::Buffer>& found) {
   const tir::For* loop = stmt.as<tir::For>();
@@ -114,16 +198,23 @@ void collect_workspace(const tir::Stmt& stmt, std::vector<tir::Buffer>& found) {
 
 /// Where the intermediates of the workspace begin, and last where it ends: all of them beside each other,
 /// each aligned as buffers are.
-std::vector<Expr> workspace_offsets(std::span<const tir::Buffer> intermediates) {
+std::vector<Expr> workspace_offsets(std::span<const tir::Buffer> intermediates, const tir::FuncNode& func,
+                                    const Target& target) {
+  std::set<const tir::BufferNode*> scratch;
+  collect_scratch(func.body, func, scratch);
   std::vector<Expr> offsets{Expr(0)};
   for (const tir::Buffer& buffer : intermediates) {
-    Expr aligned = floordiv(tir::byte_count(*buffer) + 63, 64) * 64;
+    auto kept = mutate(*buffer);
+    if (scratch.count(buffer.get())) kept->shape[0] = min(kept->shape[0], Expr(most_ranges(target)));
+    Expr aligned = floordiv(tir::byte_count(*kept) + 63, 64) * 64;
     offsets.push_back(simplify(offsets.back() + aligned));
   }
   return offsets;
 }
 
-/// The inner function's parameters: the kernel's buffers, its intermediates, LatheParallel, its dimensions.
+/// The inner function's parameters: the kernel's buffers, its intermediates, LatheParallel, its dimensions,
+/// and where there is a leading copy whether there is anything to copy: pointers that are said not to alias
+/// must not be compared.
 void Emitter::emit_kernel(KernelState& state) {
   llvm::LLVMContext& context = state.module.getContext();
   const tir::FuncNode& func = *state.func;
@@ -134,6 +225,8 @@ void Emitter::emit_kernel(KernelState& state) {
   auto* int64 = llvm::Type::getInt64Ty(context);
   std::vector<llvm::Type*> inner_types(buffers.size() + 1, pointer);
   inner_types.insert(inner_types.end(), dims.size(), int64);
+  state.leading_copy = tir::leading_copy(func);
+  if (state.leading_copy) inner_types.push_back(llvm::Type::getInt1Ty(context));
   auto* inner =
       make_function(state, llvm::FunctionType::get(llvm::Type::getVoidTy(context), inner_types, false),
                     func.name + ".compute", false);
@@ -147,6 +240,7 @@ void Emitter::emit_kernel(KernelState& state) {
   emitter.parallel_ = inner->getArg(buffers.size());
   for (size_t i = 0; i < dims.size(); ++i)
     emitter.vars_[dims[i].get()] = inner->getArg(buffers.size() + 1 + i);
+  if (state.leading_copy) emitter.apart_ = inner->getArg(buffers.size() + 1 + dims.size());
   emitter.emit(func.body);
   emitter.b_.CreateRetVoid();
   emitter.finish();
@@ -172,7 +266,7 @@ void Emitter::call_inner(llvm::Function* inner, std::span<const tir::Buffer> buf
                                    b_.CreateConstInBoundsGEP1_64(b_.getInt64Ty(), function_->getArg(3), i)));
     vars_[dims[i].get()] = values.back();
   }
-  const std::vector<Expr> offsets = workspace_offsets(buffers.subspan(params));
+  const std::vector<Expr> offsets = workspace_offsets(buffers.subspan(params), *state_.func, state_.target);
   for (size_t i = params; i < buffers.size(); ++i)
     arguments.push_back(
         b_.CreateInBoundsGEP(b_.getInt8Ty(), function_->getArg(1), value(offsets[i - params])));
@@ -183,93 +277,30 @@ void Emitter::call_inner(llvm::Function* inner, std::span<const tir::Buffer> buf
     state_.open_workspace = offsets.back();
   arguments.push_back(function_->getArg(2));
   arguments.insert(arguments.end(), values.begin(), values.end());
+  if (state_.leading_copy)
+    arguments.push_back(b_.CreateICmpNE(arguments[state_.leading_copy->input], arguments[params - 1]));
   b_.CreateCall(inner, arguments);
   b_.CreateRet(b_.getInt32(0));
 }
 
-/// Parallel loops, each all that the one before does: their tasks are one loop's.
-std::vector<const tir::For*> nest_of(const tir::For& loop) {
-  std::vector<const tir::For*> nest{&loop};
-  for (;;) {
-    const tir::For* next = nest.back()->body.as<tir::For>();
-    if (!next || next->iteration != tir::Iteration::kParallel) return nest;
-    for (const tir::For* outer : nest)
-      if (uses_var(next->extent, outer->var.get())) return nest;
-    nest.push_back(next);
-  }
-}
-
-namespace {
-/// `buffer` is used in `stmt`, but for where it is allocated and inside of `loop`.
-bool uses_outside(const tir::Stmt& stmt, const tir::For& loop, const tir::BufferNode* buffer) {
-  if (stmt.get() == &loop) return false;
-  bool found = false;
-  stmt->for_each_child([&](const NodeRef& child) {
-    if (dynamic_cast<const tir::StmtNode*>(child.get()))
-      found |= uses_outside(child.cast<tir::StmtNode>(), loop, buffer);
-    else if (!stmt.as<tir::Alloc>())
-      post_order(child, [&](const NodeRef& node) { found |= node.get() == buffer; });
-  });
-  return found;
-}
-
-/// The intermediates of which each iteration of the loop has a part of its own, along the first dimension.
-std::vector<const tir::BufferNode*> scratch_of(const tir::For& loop, const tir::FuncNode& func) {
-  std::map<const tir::BufferNode*, bool> own;
-  auto see = [&](const tir::Buffer& buffer, const std::vector<Expr>& indices) {
-    const bool at_part = indices.size() > 1 && indices[0].same_as(loop.var.get());
-    own.try_emplace(buffer.get(), true).first->second &= at_part;
-  };
-  post_order(loop.body, [&](const NodeRef& node) {
-    if (const tir::Load* load = node.as<tir::Load>()) see(load->buffer, load->indices);
-    if (const tir::Store* store = node.as<tir::Store>()) see(store->buffer, store->indices);
-  });
-  std::vector<const tir::BufferNode*> found;
-  for (const auto& [buffer, is_own] : own) {
-    const bool is_param = std::any_of(func.params.begin(), func.params.end(),
-                                      [&](const tir::Buffer& param) { return param.get() == buffer; });
-    // What has a known size is the thread's own memory already.
-    if (is_own && !is_param && !tir::has_constant_shape(*buffer) && !uses_outside(func.body, loop, buffer))
-      found.push_back(buffer);
-  }
-  return found;
-}
-
-/// `body` with `part` for the first index of each of the buffers.
-tir::Stmt at_part(const tir::Stmt& body, std::span<const tir::BufferNode* const> buffers, const Var& part) {
-  auto moved = [&](const tir::Buffer& buffer, std::vector<Expr> indices) {
-    if (std::find(buffers.begin(), buffers.end(), buffer.get()) != buffers.end()) indices[0] = part;
-    return indices;
-  };
-  NodeRef result = rewrite(body, [&](const NodeRef& node) -> NodeRef {
-    if (const tir::Load* load = node.as<tir::Load>())
-      return tir::load(load->buffer, moved(load->buffer, load->indices));
-    if (const tir::Store* store = node.as<tir::Store>())
-      return tir::store(store->buffer, moved(store->buffer, store->indices), store->value);
-    return node;
-  });
-  return result.cast<tir::StmtNode>();
-}
-}  // namespace
-
-/// Packs what the body uses in a closure on the stack and hands the body to the host's `launch`. Iterations
-/// that one thread runs one after the other use the part of the first of them of what each has a part of: it
-/// stays in the cache.
+/// Packs what the body uses in a closure on the stack and hands the body to the host's `launch`. Where
+/// iterations need parts of the workspace, ranges of them are the tasks, and all that one thread runs one
+/// after the other use the part of the first: it stays in the cache.
 void Emitter::emit_parallel(const tir::For& given) {
   CHECK(!mask_, "a mask is set around a parallel loop, whose function does not know it");
   llvm::LLVMContext& context = b_.getContext();
   llvm::Type *pointer = b_.getPtrTy(), *int64 = b_.getInt64Ty();
   Var part = var("part");
   tir::Stmt changed;  // keeps what `loop` is
-  if (nest_of(given).size() == 1)
-    if (const auto scratch = scratch_of(given, *state_.func); !scratch.empty()) {
-      auto copy = mutate(given);
-      copy->body = at_part(given.body, scratch, part);
-      changed = seal(std::move(copy));
-    }
+  if (const auto scratch = scratch_of(given, *state_.func); !scratch.empty()) {
+    auto copy = mutate(given);
+    copy->body = at_part(given.body, scratch, part);
+    changed = seal(std::move(copy));
+  }
   const tir::For& loop = changed ? *changed.as<tir::For>() : given;
+  const Expr ranges = changed ? min(loop.extent, Expr(most_ranges(state_.target))) : Expr();
   const std::vector<const tir::For*> nest = nest_of(loop);
-  Captures captures = captures_of(loop.body, vars_, buffers_);
+  Captures captures = captures_of(changed ? changed : loop.body, vars_, buffers_);
   size_t n_buffers = captures.buffers.size(), n_vars = captures.vars.size();
   std::vector<llvm::Type*> fields(n_buffers, pointer);
   fields.insert(fields.end(), n_vars, int64);
@@ -288,8 +319,16 @@ void Emitter::emit_parallel(const tir::For& given) {
     body.buffers_[captures.buffers[i].get()].pointer = inner->getArg(i);
   }
   for (size_t i = 0; i < n_vars; ++i) body.vars_[captures.vars[i]] = inner->getArg(n_buffers + i);
-  body.vars_[part.get()] = inner->getArg(n_buffers + n_vars);  // of the iteration that this call begins with
-  body.emit_serial(nest, inner->getArg(n_buffers + n_vars), inner->getArg(n_buffers + n_vars + 1));
+  llvm::Value *begin = inner->getArg(n_buffers + n_vars), *end = inner->getArg(n_buffers + n_vars + 1);
+  if (changed) {
+    body.vars_[part.get()] = begin;
+    llvm::Value *iterations = body.value(loop.extent), *count = body.value(ranges);
+    auto first_of = [&](llvm::Value* range) {
+      return body.b_.CreateUDiv(body.b_.CreateMul(range, iterations), count);
+    };
+    begin = first_of(begin), end = first_of(end);
+  }
+  body.emit_serial(nest, begin, end);
   body.b_.CreateRetVoid();
   body.finish();
 
@@ -314,7 +353,7 @@ void Emitter::emit_parallel(const tir::For& given) {
   llvm::Value* launch = b_.CreateLoad(pointer, parallel_);
   llvm::Value* pool = b_.CreateLoad(pointer, b_.CreateConstInBoundsGEP1_64(pointer, parallel_, 1));
   auto* launch_type = llvm::FunctionType::get(b_.getVoidTy(), {pointer, pointer, pointer, int64}, false);
-  llvm::Value* tasks = value(loop.extent);
+  llvm::Value* tasks = value(changed ? ranges : loop.extent);
   for (size_t i = 1; i < nest.size(); ++i)
     tasks = b_.CreateMul(tasks, value(nest[i]->extent), "", true, true);
   b_.CreateCall(launch_type, launch, {pool, outer, closure, tasks});

@@ -7,6 +7,7 @@
 namespace lathe::codegen {
 
 void Emitter::emit(const tir::Stmt& stmt) {
+  if (apart_ && stmt == state_.leading_copy->copy) return emit_leading_copy();
   switch (stmt->kind()) {
     case tir::StmtKind::kSeq:
       for (const tir::Stmt& s : stmt.as<tir::Seq>()->stmts) {
@@ -98,6 +99,16 @@ void Emitter::emit_if(const tir::If& branch) {
   };
   emit_case(then_block, branch.then_case);
   if (branch.else_case) emit_case(else_block, branch.else_case);
+  b_.SetInsertPoint(end);
+}
+
+/// Where both are one memory, each element would be stored where it is.
+void Emitter::emit_leading_copy() {
+  llvm::BasicBlock *copy = block("copy"), *end = block("copied");
+  b_.CreateCondBr(std::exchange(apart_, nullptr), copy, end);
+  b_.SetInsertPoint(copy);
+  emit(state_.leading_copy->copy);
+  b_.CreateBr(end);
   b_.SetInsertPoint(end);
 }
 

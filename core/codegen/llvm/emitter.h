@@ -11,6 +11,7 @@
 
 #include "core/codegen/address.h"
 #include "core/codegen/registers.h"
+#include "core/tir/leading_copy.h"
 #include "core/tir/stmt.h"
 #include "core/tir/target.h"
 
@@ -37,6 +38,7 @@ struct KernelState {
   int64_t workspace_bytes = 0;
   Expr open_workspace = {};  // where it depends on dimensions
   int parallel_loops = 0;
+  std::optional<tir::LeadingCopy> leading_copy = {};
 };
 
 /// Where the elements of a buffer are: behind `pointer`, or in one register-to-be a slot (an alloca that
@@ -76,6 +78,7 @@ class Emitter {
   void emit_for(const tir::For& loop);
   void emit_serial(std::span<const tir::For* const> nest, llvm::Value* begin, llvm::Value* end);
   void emit_if(const tir::If& branch);
+  void emit_leading_copy();
   void emit_masked(llvm::Value* condition, const tir::Stmt& stmt);
   void emit_alloc(const tir::Alloc& alloc);
   void emit_store(const tir::Store& store);
@@ -153,6 +156,7 @@ class Emitter {
   llvm::IRBuilder<> b_;
   llvm::BasicBlock* allocas_;              // the function's first block: stack slots only
   llvm::Value* parallel_ = nullptr;        // LatheParallel*, in the kernel's own function
+  llvm::Value* apart_ = nullptr;           // there: the result is not where the input of leading_copy is
   llvm::Value* mask_ = nullptr;            // the lanes that a vector select or a mask wants, or all
   llvm::Value* statement_mask_ = nullptr;  // those that the statement at hand stores; not none of them
   /// What conditions of the vector selects around have computed: for more lanes than their sides want.

@@ -117,7 +117,9 @@ class Machine {
 
   // machine_plans.cpp
   void plan(const Instruction& i);
-  bool run_plan(size_t number, std::span<const Datum> inputs);
+  bool run_plan(const Instruction& i, std::span<const Datum> inputs);
+  Datum result_place(const LinkedPlan& plan, const Instruction& i, std::span<const Datum> inputs,
+                     size_t number);
   bool follow_inputs(LinkedPlan& plan, std::span<const Datum> inputs);
   bool plan_input(const Datum& datum, uint32_t type, size_t number);
   Datum plan_result(const LinkedPlan& plan, std::span<const Datum> inputs, size_t number);

@@ -86,8 +86,33 @@ bool Machine::follow_inputs(LinkedPlan& plan, std::span<const Datum> inputs) {
   return true;
 }
 
+/// Memory for result `number`, in the data type of the result: of an input that it may be written over, that
+/// nobody uses after this instruction and nobody else holds; else new.
+Datum Machine::result_place(const LinkedPlan& plan, const Instruction& i, std::span<const Datum> inputs,
+                            size_t number) {
+  const uint32_t type = plan.outputs[number];
+  const std::vector<int64_t>& over = plan.call.plan().over;
+  const auto source = over.empty() || over[number] < 0 ? inputs.size() : static_cast<size_t>(over[number]);
+  if (source < inputs.size() && i.args[source] < 0 && inputs[source].kind == Kind::kTensor &&
+      types_[inputs[source].tag].bytes == types_[type].bytes) {
+    auto* object = reinterpret_cast<TensorObject*>(inputs[source].object);
+    // A register that is two arguments is held once.
+    const auto holders = std::count_if(inputs.begin(), inputs.end(), [&](const Datum& input) {
+      return input.kind == Kind::kTensor && input.object == inputs[source].object;
+    });
+    Object* memory = memory_of(object);
+    if (holders == 1 && memory && memory->references == 1 && object->head.references == 1) {
+      if (type != inputs[source].tag) return number_or_view(type, object->data, memory);
+      Heap::retain(inputs[source]);
+      return inputs[source];
+    }
+  }
+  return Datum::of(Kind::kTensor, type, &heap_.make_tensor(types_[type].bytes)->head);
+}
+
 /// The results are in args_, where unwind() finds them. False when the inputs are not of the plan's types.
-bool Machine::run_plan(size_t number, std::span<const Datum> inputs) {
+bool Machine::run_plan(const Instruction& i, std::span<const Datum> inputs) {
+  const auto number = static_cast<size_t>(i.number);
   LinkedPlan& plan = plans_[number];
   try {
     if (plan.call.is_open() && !follow_inputs(plan, inputs)) return false;
@@ -98,16 +123,14 @@ bool Machine::run_plan(size_t number, std::span<const Datum> inputs) {
   }
   args_.assign(plan.outputs.size(), Datum());
   for (size_t k = 0; k < args_.size(); ++k) {
-    const TensorType& type = types_[plan.outputs[k]];
     plan_results_[k] = nullptr;
     if (plan.call.results()[k].source != PlanCall::Source::kOwn) continue;
-    if (type.shape.empty()) {
+    if (types_[plan.outputs[k]].shape.empty()) {
       plan_results_[k] = slots_[plan_inputs_.size() + k].bytes;
       continue;
     }
-    TensorObject* object = heap_.make_tensor(type.bytes);
-    args_[k] = Datum::of(Kind::kTensor, plan.outputs[k], &object->head);
-    plan_results_[k] = object->data;
+    args_[k] = result_place(plan, i, inputs, k);
+    plan_results_[k] = reinterpret_cast<TensorObject*>(args_[k].object)->data;
   }
   plan.call.run(plan_inputs_.data(), plan_results_.data(), parallel_,
                 spent_.empty() ? spent_ : spent_.subspan(plan.first_step, plan.call.steps()));
@@ -121,7 +144,7 @@ bool Machine::run_plan(size_t number, std::span<const Datum> inputs) {
 void Machine::plan(const Instruction& i) {
   plan_args_.clear();
   for (int32_t arg : i.args) plan_args_.push_back(peek(arg));
-  if (!run_plan(static_cast<size_t>(i.number), plan_args_)) fault(Fault::kTensorType);
+  if (!run_plan(i, plan_args_)) fault(Fault::kTensorType);
   for (int32_t arg : i.args) done(arg);
   for (size_t k = 0; k < i.results.size(); ++k) set(i.results[k], args_[k]);
   args_.clear();

@@ -60,9 +60,10 @@ struct LatheNativeMachine {
   lathe::runtime::Object* (*make)(LatheNativeMachine*, int32_t kind, int64_t parts);
   /// Takes over the value when it succeeds.
   lathe::runtime::Object* (*make_reference)(LatheNativeMachine*, const lathe::runtime::Datum* value);
-  /// Borrows the arguments. 0, or why it failed.
-  int32_t (*plan)(LatheNativeMachine*, int64_t number, const lathe::runtime::Datum* args,
-                  lathe::runtime::Datum* results);
+  /// A call of a plan, by the number of the instruction in a function. Borrows the arguments; what is used for
+  /// the last time may be written over. 0, or why it failed.
+  int32_t (*plan)(LatheNativeMachine*, int64_t function, int64_t instruction,
+                  const lathe::runtime::Datum* args, lathe::runtime::Datum* results);
   /// An instruction of sizes, by its number in a function. Borrows the arguments. 0, or why it failed.
   int32_t (*sized)(LatheNativeMachine*, int64_t function, int64_t instruction,
                    const lathe::runtime::Datum* args, lathe::runtime::Datum* result);
@@ -88,7 +89,7 @@ struct LatheNativeProgram {
 
 namespace lathe::runtime {
 
-inline constexpr int64_t kNativeVersion = 2;
+inline constexpr int64_t kNativeVersion = 3;
 inline constexpr const char* kNativeSymbol = "lathe_program";
 
 static_assert(sizeof(LatheNativeFrame) == sizeof(Datum));

@@ -74,22 +74,27 @@ struct Machine::NativeCalls {
     });
   }
 
-  static int32_t plan(LatheNativeMachine* native, int64_t number, const Datum* args, Datum* results) {
+  /// The instruction that native code is at.
+  static const Instruction& instruction(const Machine& machine, int64_t function, int64_t number) {
+    return machine.program_.functions[static_cast<size_t>(function)].code[static_cast<size_t>(number)];
+  }
+
+  static int32_t plan(LatheNativeMachine* native, int64_t function, int64_t number, const Datum* args,
+                      Datum* results) {
     Machine& m = machine(native);
-    const auto plan = static_cast<size_t>(number);
+    const Instruction& i = instruction(m, function, number);
     return guarded(native, static_cast<int32_t>(kLatheKept), [&]() -> int32_t {
-      if (!m.run_plan(plan, {args, m.plans_[plan].inputs.size()})) return kLatheFault;
+      if (!m.run_plan(i, {args, i.args.size()})) return kLatheFault;
       std::copy(m.args_.begin(), m.args_.end(), results);
       m.args_.clear();
       return 0;
     });
   }
 
-  static int32_t sized(LatheNativeMachine* native, int64_t function, int64_t instruction, const Datum* args,
+  static int32_t sized(LatheNativeMachine* native, int64_t function, int64_t number, const Datum* args,
                        Datum* result) {
     Machine& m = machine(native);
-    const Instruction& i =
-        m.program_.functions[static_cast<size_t>(function)].code[static_cast<size_t>(instruction)];
+    const Instruction& i = instruction(m, function, number);
     return guarded(native, static_cast<int32_t>(kLatheKept), [&]() -> int32_t {
       return m.sized_at_place(i, {args, i.args.size()}, *result) ? 0 : kLatheFault;
     });
