@@ -59,6 +59,7 @@ std::vector<tuner::Measured> PipelineMeasurer::wait(std::chrono::milliseconds ti
     answer.outcome = ended.report.outcome;
     answer.message = ended.report.message;
     if (answer.outcome == Outcome::kOk) answer.seconds = summarize(ended.report.samples).median;
+    if (!ended.built && on_ran) on_ran(answer, ended.report);
     answers.push_back(std::move(answer));
   }
   start();

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <deque>
+#include <functional>
 #include <span>
 #include <unordered_map>
 
@@ -21,6 +22,9 @@ class PipelineMeasurer final : public tuner::Measurer {
   std::vector<tuner::Measured> wait(std::chrono::milliseconds timeout) override;
   size_t in_flight() const override { return waiting_.size(); }
   size_t capacity() const override { return 16; }
+
+  /// Told of each candidate that was built, as it is answered. May be empty.
+  std::function<void(const tuner::Measured&, const wire::Result&)> on_ran;
 
  private:
   void start();

@@ -49,7 +49,7 @@ std::optional<double> Query::maybe_real() {
   return rows_->is_null(column) ? std::nullopt : std::optional(rows_->real(column));
 }
 
-std::optional<int64_t> Database::insert(std::string_view sql, std::initializer_list<Value> values) {
+std::optional<int64_t> Database::insert(std::string_view sql, std::span<const Value> values) {
   Query row = query(sql, values);
   std::optional<int64_t> id;
   // To its end: by itself it is committed only there, and that may fail.

@@ -153,7 +153,10 @@ class Database {
   }
 
   /// Runs "INSERT ... RETURNING id" to its end and returns that id; none when no row was inserted.
-  std::optional<int64_t> insert(std::string_view sql, std::initializer_list<Value> values);
+  std::optional<int64_t> insert(std::string_view sql, std::span<const Value> values);
+  std::optional<int64_t> insert(std::string_view sql, std::initializer_list<Value> values) {
+    return insert(sql, std::span(values.begin(), values.size()));
+  }
 
   /// Runs a script of several statements without values.
   virtual void run_script(const std::string& sql) = 0;

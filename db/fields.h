@@ -13,6 +13,7 @@ class Fields {
   explicit Fields(const std::string& line);
   explicit Fields(nlohmann::json object);
 
+  bool has(const char* key) const { return object_.contains(key); }
   /// At most `limit` bytes; of a name none that moves a terminal's cursor or colours it.
   std::string name(const char* key, size_t limit = 1024) const;
   std::string text(const char* key, size_t limit) const;

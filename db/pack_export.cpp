@@ -4,6 +4,7 @@
 
 #include "core/support/bounded_json.h"
 #include "core/support/error.h"
+#include "db/conditions.h"
 #include "db/pack.h"
 #include "db/pack_files.h"
 #include "db/schema.h"
@@ -153,7 +154,9 @@ class Exporter {
     // SQLite, on the disk where it must be.
     for (Query row = select(
              "SELECT m.id, workload.digest, target.name, device.fingerprint, m.threads, candidate.trace, "
-             "m.samples, m.relative_error, m.compiler, m.revision, m.recorded_ms FROM measurement m "
+             "m.samples, m.relative_error, m.compiler, m.revision, m.recorded_ms, " +
+             condition_columns("m.") +
+             " FROM measurement m "
              "JOIN candidate ON candidate.id = m.candidate JOIN workload ON workload.id = m.workload "
              "JOIN target ON target.id = m.target JOIN device ON device.id = m.device "
              "WHERE m.id IN (SELECT id FROM chosen) ORDER BY workload.digest, target.name, "
@@ -170,20 +173,32 @@ class Exporter {
       line["compiler"] = row.text();
       line["revision"] = row.text();
       line["recorded_ms"] = row.integer();
+      add_conditions(line, read_conditions(row));
       line["confirmations"] = confirmations(id);
       file.add(line);
     }
     return file.finish(manifest_);
   }
 
+  static void add_conditions(json& line, const Conditions& conditions) {
+    for (const ConditionColumn& column : kConditions)
+      if (const std::optional<double> value = conditions.*column.value) line[column.name] = *value;
+    if (!conditions.driver.empty()) line["driver"] = conditions.driver;
+  }
+
   json confirmations(MeasurementId id) {
     json list = json::array();
-    for (Query row = database_.query("SELECT samples, recorded_ms FROM confirmation WHERE measurement = ? "
-                                     "AND suspect = 0 ORDER BY id",
-                                     {id});
+    for (Query row = database_.query(
+             fmt::format("SELECT samples, recorded_ms, tells, {} FROM confirmation WHERE measurement = ? "
+                         "AND suspect = 0 ORDER BY id",
+                         condition_columns()),
+             {id});
          row.step();) {
       json each{{"samples", samples_json(row.floats())}};
       each["recorded_ms"] = row.integer();
+      // Only where it does: packs of before are what they were.
+      if (row.boolean()) each["tells"] = 1;
+      add_conditions(each, read_conditions(row));
       list.push_back(std::move(each));
     }
     return list;

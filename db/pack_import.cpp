@@ -7,6 +7,7 @@
 
 #include "core/support/bounded_json.h"
 #include "core/support/error.h"
+#include "db/conditions.h"
 #include "db/fields.h"
 #include "db/pack.h"
 #include "db/pack_files.h"
@@ -41,6 +42,18 @@ struct PackMeasurement {
   Adopted record;
 };
 
+Conditions read_conditions(const Fields& line) {
+  Conditions conditions;
+  for (const ConditionColumn& column : kConditions) {
+    if (!line.has(column.name)) continue;
+    const double value = line.number(column.name, column.least);
+    if (!is_possible(column, value)) fail("`{}` is more than {}", column.name, column.most);
+    conditions.*column.value = value;
+  }
+  if (line.has("driver")) conditions.driver = line.name("driver");
+  return conditions;
+}
+
 PackMeasurement read_measurement(const Fields& line) {
   // By the digest of its text, the target's name, the device's fingerprint: what is the same
   // in every database.
@@ -53,8 +66,11 @@ PackMeasurement read_measurement(const Fields& line) {
   m.compiler = line.name("compiler");
   m.revision = line.name("revision");
   m.recorded_ms = line.integer("recorded_ms", 0, INT64_MAX);
+  read.record.conditions = read_conditions(line);
   for (const Fields& each : line.objects("confirmations"))
-    read.record.confirmations.push_back({each.samples("samples"), each.integer("recorded_ms", 0, INT64_MAX)});
+    read.record.confirmations.push_back({each.samples("samples"), each.integer("recorded_ms", 0, INT64_MAX),
+                                         each.has("tells") && each.integer("tells", 0, 1) == 1, std::nullopt,
+                                         read_conditions(each)});
   return read;
 }
 

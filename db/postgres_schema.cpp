@@ -348,9 +348,31 @@ ALTER TABLE served_job ADD COLUMN kept_bytes BIGINT NOT NULL DEFAULT 0 CHECK(kep
 CREATE INDEX served_job_kept ON served_job(owner, kept_bytes);
 )sql";
 
+constexpr char kTold[] = R"sql(
+ALTER TABLE trial ADD COLUMN tells BIGINT NOT NULL DEFAULT 0 CHECK(tells IN (0, 1));
+ALTER TABLE confirmation ADD COLUMN tells BIGINT NOT NULL DEFAULT 0 CHECK(tells IN (0, 1));
+ALTER TABLE measurement ADD COLUMN told_seconds DOUBLE PRECISION
+  CHECK(told_seconds > 0 AND told_seconds < 'Infinity');
+)sql";
+
+constexpr char kConditions[] = R"sql(
+ALTER TABLE measurement ADD COLUMN canary DOUBLE PRECISION CHECK(canary >= 0 AND canary < 'Infinity'),
+  ADD COLUMN celsius DOUBLE PRECISION CHECK(celsius BETWEEN -273.15 AND 10000),
+  ADD COLUMN timer_seconds DOUBLE PRECISION CHECK(timer_seconds BETWEEN 0 AND 1),
+  ADD COLUMN driver TEXT COLLATE "C" NOT NULL DEFAULT '';
+ALTER TABLE confirmation ADD COLUMN clock_hz DOUBLE PRECISION CHECK(clock_hz > 0),
+  ADD COLUMN disturbed DOUBLE PRECISION CHECK(disturbed BETWEEN 0 AND 1),
+  ADD COLUMN canary DOUBLE PRECISION CHECK(canary >= 0 AND canary < 'Infinity'),
+  ADD COLUMN celsius DOUBLE PRECISION CHECK(celsius BETWEEN -273.15 AND 10000),
+  ADD COLUMN timer_seconds DOUBLE PRECISION CHECK(timer_seconds BETWEEN 0 AND 1),
+  ADD COLUMN driver TEXT COLLATE "C" NOT NULL DEFAULT '';
+)sql";
+
 constexpr Migration kMigrations[] = {
     {7, "the first schema of servers", kFirstSchema},
     {8, "what jobs keep", kKept},
+    {9, "what winners are told by", kTold},
+    {10, "what was measured under what", kConditions},
 };
 static_assert(std::end(kMigrations)[-1].version == kSchemaVersion);
 

@@ -92,7 +92,7 @@ class Reader {
   /// Of a workload, all that the job has trials of and all that were measured for the target.
   virtual std::vector<KnownCandidate> candidates(JobId job, WorkloadId workload, TargetId target) = 0;
   /// How often each candidate (workload, program) was measured again for the job.
-  virtual std::map<std::pair<WorkloadId, std::string>, int> confirmations(JobId job) = 0;
+  virtual std::map<std::pair<WorkloadId, std::string>, MeasuredAgain> confirmations(JobId job) = 0;
   /// None while the trial is open. Throws Error when it is another job's.
   virtual std::optional<TrialEnd> trial_end(JobId job, TrialId trial) = 0;
 };

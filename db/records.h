@@ -213,7 +213,8 @@ struct JobProgress {
 
 enum class Purpose : uint8_t {
   kSearch,   // the candidate's first measurement
-  kConfirm,  // another one of a winner: see Store::confirm
+  kConfirm,  // another one of a leader, to rank it by: see Store::confirm
+  kTell,     // another one of a winner, to tell its time by: it has no part in ranking it
 };
 
 /// A trial as people look at it.
@@ -288,6 +289,18 @@ struct Quarantined {
   std::vector<LeaseSpan> leases;
 };
 
+/// What something was measured under, as far as whoever measured said (db/conditions.h has the columns).
+struct Conditions {
+  std::optional<double> clock_hz;   // of a core, right after the last sample
+  std::optional<double> disturbed;  // the share of samples during which something else ran
+  std::optional<double> canary;     // the slowest of the canaries between the samples, times the best known
+  std::optional<double> celsius;    // of the processor, when the samples had ended
+  std::optional<double> timer_seconds;  // what reading the clock added to each sample
+  std::string driver;                   // of the device; a processor's is the kernel
+
+  bool operator==(const Conditions&) const = default;
+};
+
 /// All that is known of one trial.
 struct TrialLife {
   TrialRow row;
@@ -298,7 +311,7 @@ struct TrialLife {
   std::vector<float> samples;      // empty when it was not measured
   std::string compiler, revision;  // of the measurement
   bool confirmed = false, suspect = false;
-  std::optional<double> clock_hz;
+  Conditions conditions;
 };
 
 /// A candidate to measure. `program` is the structural hash of the scheduled program: two traces that give
@@ -378,10 +391,14 @@ struct TrialResult {
   double relative_error = 0;  // largest difference from the unscheduled program's outputs
   std::string error;          // text of the failure, with the tail of stderr
   int signal = 0;
-  std::string artifact;             // digest of the machine code
-  std::string compiler, revision;   // of the builder: LLVM version and git revision
-  std::optional<double> clock_hz;   // of a core, right after the last sample
-  std::optional<double> disturbed;  // the share of samples during which something else ran
+  std::string artifact;            // digest of the machine code
+  std::string compiler, revision;  // of the builder: LLVM version and git revision
+  Conditions conditions;
+};
+
+/// How often a candidate was measured again.
+struct MeasuredAgain {
+  int ranked = 0, told = 0;
 };
 
 enum class Recorded : uint8_t {
@@ -398,8 +415,10 @@ struct Measurement {
   TargetId target = 0;
   DeviceId device = 0;
   int threads = 1;
-  double seconds = 0;  // what it is ranked by: the median of its confirmations, or else of the samples
-  Summary summary;     // of the samples
+  double seconds = 0;  // what it is ranked by: its confirmations, or else the samples
+  double told_seconds =
+      0;            // what it is said to take: by confirmations that did not rank it, or else `seconds`
+  Summary summary;  // of the samples
   std::vector<float> samples;
   std::string trace;
   std::string program;
@@ -413,16 +432,19 @@ struct Measurement {
   int64_t known_ms() const { return imported_ms.value_or(recorded_ms); }
 };
 
-/// A second, interleaved measurement of a winner.
+/// Another measurement, by a process of its own, beside those of others.
 struct Confirmation {
   std::vector<float> samples;
   int64_t recorded_ms = 0;
+  bool tells = false;              // it does not rank: Purpose::kTell
   std::optional<WorkerId> worker;  // none: not known
+  Conditions conditions;
 };
 
 /// A measurement of another database: its ids are this one's, the summary is computed.
 struct Adopted {
   Measurement measurement;
+  Conditions conditions;
   std::vector<Confirmation> confirmations;
 };
 

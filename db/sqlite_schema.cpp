@@ -394,6 +394,28 @@ ALTER TABLE served_job ADD COLUMN kept_bytes INTEGER NOT NULL DEFAULT 0 CHECK(ke
 CREATE INDEX served_job_kept ON served_job(owner, kept_bytes);
 )sql";
 
+// What a winner is said to take comes of measurements that had no part in choosing it. Null where it has
+// none.
+constexpr char kTold[] = R"sql(
+ALTER TABLE trial ADD COLUMN tells INTEGER NOT NULL DEFAULT 0 CHECK(tells IN (0, 1));
+ALTER TABLE confirmation ADD COLUMN tells INTEGER NOT NULL DEFAULT 0 CHECK(tells IN (0, 1));
+ALTER TABLE measurement ADD COLUMN told_seconds REAL CHECK(told_seconds > 0);
+)sql";
+
+// What measurements were made under: columns of db/conditions.h that were not there yet.
+constexpr char kConditions[] = R"sql(
+ALTER TABLE measurement ADD COLUMN canary REAL CHECK(canary >= 0);
+ALTER TABLE measurement ADD COLUMN celsius REAL CHECK(celsius BETWEEN -273.15 AND 10000);
+ALTER TABLE measurement ADD COLUMN timer_seconds REAL CHECK(timer_seconds BETWEEN 0 AND 1);
+ALTER TABLE measurement ADD COLUMN driver TEXT NOT NULL DEFAULT '';
+ALTER TABLE confirmation ADD COLUMN clock_hz REAL CHECK(clock_hz > 0);
+ALTER TABLE confirmation ADD COLUMN disturbed REAL CHECK(disturbed BETWEEN 0 AND 1);
+ALTER TABLE confirmation ADD COLUMN canary REAL CHECK(canary >= 0);
+ALTER TABLE confirmation ADD COLUMN celsius REAL CHECK(celsius BETWEEN -273.15 AND 10000);
+ALTER TABLE confirmation ADD COLUMN timer_seconds REAL CHECK(timer_seconds BETWEEN 0 AND 1);
+ALTER TABLE confirmation ADD COLUMN driver TEXT NOT NULL DEFAULT '';
+)sql";
+
 constexpr Migration kMigrations[] = {
     {1, "the first schema", kFirstSchema},
     {2, "choices over whole models", kChoices},
@@ -403,6 +425,8 @@ constexpr Migration kMigrations[] = {
     {6, "canaries of workers, drained workers, who confirmed what", kCanaries},
     {7, "clocks of measurements, quarantined trials by an index", kClocks},
     {8, "what jobs keep", kKept},
+    {9, "what winners are told by", kTold},
+    {10, "what was measured under what", kConditions},
 };
 
 }  // namespace

@@ -103,7 +103,7 @@ class Store final : public Reader {
   void checkpoint_task(JobId id, WorkloadId workload, int round, const std::string& checkpoint);
   void add_job_seconds(JobId id, double seconds);
   std::vector<KnownCandidate> candidates(JobId job, WorkloadId workload, TargetId target) override;
-  std::map<std::pair<WorkloadId, std::string>, int> confirmations(JobId job) override;
+  std::map<std::pair<WorkloadId, std::string>, MeasuredAgain> confirmations(JobId job) override;
   std::optional<TrialEnd> trial_end(JobId job, TrialId trial) override;
 
   // ---- Jobs that a tracker owns (store_served.cpp) ----
@@ -185,9 +185,11 @@ class Store final : public Reader {
   std::string last_measured_by(TrialId trial);
 
   // ---- Measurements ----
-  /// Adds another, interleaved measurement of a winner: `best` may name it from now on, by the median of all
-  /// its confirmations.
-  void confirm(MeasurementId id, std::span<const float> samples, std::optional<WorkerId> worker = {});
+  /// Adds another measurement of a leader, which took a process of its own: `best` may name it from now on,
+  /// by the median of those of its confirmations that rank. One that `tells` changes no rank: it is part of
+  /// Measurement::told_seconds.
+  void confirm(MeasurementId id, std::span<const float> samples, std::optional<WorkerId> worker = {},
+               bool tells = false);
   /// Takes what `worker` measured at or after `since_ms` out of `best` until it is measured again, unless
   /// another worker has confirmed it. Returns how many measurements that concerns.
   int64_t set_suspect(WorkerId worker, int64_t since_ms);
@@ -197,8 +199,8 @@ class Store final : public Reader {
   std::vector<Measurement> history(WorkloadId workload, TargetId target, int limit = 1'000'000) override;
   /// The last `limit` of them.
   std::vector<Measurement> latest(WorkloadId workload, TargetId target, int limit);
-  /// What a measurement's `seconds` are the median of.
-  std::vector<float> ranking_samples(MeasurementId id);
+  /// What a measurement's `told_seconds` come of, of all its processes together.
+  std::vector<float> told_samples(MeasurementId id);
   std::vector<Coverage> coverage(ModelId model, BestQuery query);
   std::vector<MeasuredTwice> measured_on_both(WorkloadId workload, TargetId target, DeviceId first,
                                               DeviceId second);
@@ -250,6 +252,7 @@ class Store final : public Reader {
   void replace_measurement(MeasurementId id, TrialId trial, const TrialResult& result);
   void add_confirmation(MeasurementId id, const Confirmation& confirmation);
   void rank(MeasurementId id);
+  std::vector<std::vector<float>> confirming_samples(MeasurementId id, bool telling);
   std::optional<Measurement> best_on(BestQuery query);
 
   std::unique_ptr<Database> database_;

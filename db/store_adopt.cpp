@@ -1,6 +1,7 @@
 // What was measured elsewhere: packs of other databases, and records of other tuners.
 #include "core/support/error.h"
 #include "core/support/statistics.h"
+#include "db/conditions.h"
 #include "db/store.h"
 
 namespace lathe::db {
@@ -42,14 +43,32 @@ bool Store::adopt(const Adopted& adopted) {
       add_candidate(m.target, {.workload = m.workload, .trace = m.trace, .program = m.program});
   const Summary summary = summarize(m.samples);
   // What was measured here is believed before what a pack says of the same device.
+  std::vector<Value> values = {candidate,
+                               m.workload,
+                               m.target,
+                               m.device,
+                               m.threads,
+                               summary.median,
+                               summary.median,
+                               summary.p25,
+                               summary.min,
+                               summary.mad,
+                               static_cast<int64_t>(m.samples.size()),
+                               as_blob(m.samples),
+                               m.relative_error,
+                               m.compiler,
+                               m.revision,
+                               m.recorded_ms,
+                               now_ms_()};
+  append_conditions(values, adopted.conditions);
   const std::optional<MeasurementId> added = database_->insert(
-      "INSERT INTO measurement(candidate, workload, target, device, threads, seconds, median, p25, min, mad, "
-      "n, samples, relative_error, compiler, revision, recorded_ms, imported_ms) "
-      "VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) "
-      "ON CONFLICT(candidate, device, threads) DO NOTHING RETURNING id",
-      {candidate, m.workload, m.target, m.device, m.threads, summary.median, summary.median, summary.p25,
-       summary.min, summary.mad, static_cast<int64_t>(m.samples.size()), as_blob(m.samples), m.relative_error,
-       m.compiler, m.revision, m.recorded_ms, now_ms_()});
+      fmt::format(
+          "INSERT INTO measurement(candidate, workload, target, device, threads, seconds, median, p25, "
+          "min, mad, n, samples, relative_error, compiler, revision, recorded_ms, imported_ms, {}) "
+          "VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) "
+          "ON CONFLICT(candidate, device, threads) DO NOTHING RETURNING id",
+          condition_columns()),
+      values);
   // A measurement that is here already keeps its confirmations: import twice adds nothing (Q4).
   if (added)
     for (const Confirmation& each : adopted.confirmations) add_confirmation(*added, each);

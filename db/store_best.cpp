@@ -5,6 +5,7 @@
 
 #include "core/support/error.h"
 #include "core/support/text.h"
+#include "db/conditions.h"
 #include "db/latencies.h"
 #include "db/store.h"
 
@@ -19,7 +20,8 @@ constexpr std::string_view kRungNames[] = {"this device", "this target, another 
 /// Columns in the order of read_measurement; NULLs only where it asks for maybe_integer().
 std::string select_measurement(std::string_view by_index = "") {
   return fmt::format(
-      "SELECT m.id, m.workload, m.target, m.device, m.threads, m.seconds, m.median, m.p25, m.min, m.mad, "
+      "SELECT m.id, m.workload, m.target, m.device, m.threads, m.seconds, coalesce(m.told_seconds, "
+      "m.seconds), m.median, m.p25, m.min, m.mad, "
       "m.samples, candidate.trace, candidate.program, m.relative_error, m.compiler, m.revision, "
       "m.recorded_ms, m.imported_ms, m.confirmed, m.suspect, m.confirmed_elsewhere FROM measurement m {} "
       "JOIN candidate ON candidate.id = m.candidate ",
@@ -34,6 +36,7 @@ Measurement read_measurement(Query& row) {
       .device = row.integer(),
       .threads = static_cast<int>(row.integer()),
       .seconds = row.real(),
+      .told_seconds = row.real(),
       .summary = {.median = row.real(), .p25 = row.real(), .min = row.real(), .mad = row.real()},
       .samples = row.floats(),
       .trace = row.text(),
@@ -210,22 +213,33 @@ std::vector<Measurement> Store::latest(WorkloadId workload, TargetId target, int
   return found;
 }
 
-std::vector<float> Store::ranking_samples(MeasurementId id) {
-  std::vector<float> all;
-  for (Query row =
-           database_->query("SELECT samples FROM confirmation WHERE measurement = ? AND suspect = 0", {id});
+/// Of each confirmation that is not suspect and tells, or else ranks. Where there are none of that kind,
+/// those of the other; and without any, its own.
+std::vector<std::vector<float>> Store::confirming_samples(MeasurementId id, bool telling) {
+  std::vector<std::vector<float>> wanted, others;
+  for (Query row = database_->query(
+           "SELECT tells, samples FROM confirmation WHERE measurement = ? AND suspect = 0 ORDER BY id", {id});
        row.step();) {
-    const std::vector<float> samples = row.floats();
-    all.insert(all.end(), samples.begin(), samples.end());
+    const bool tells = row.boolean();
+    (tells == telling ? wanted : others).push_back(row.floats());
   }
-  if (all.empty()) {
+  if (wanted.empty()) wanted = std::move(others);
+  if (wanted.empty()) {
     Query row = database_->query("SELECT samples FROM measurement WHERE id = ?", {id});
-    if (row.step()) all = row.floats();
+    wanted.emplace_back();
+    if (row.step()) wanted.back() = row.floats();
   }
   // Every writer checks them, but a file may come from anywhere; whoever ranks by them counts on it.
-  if (!are_latencies(all))
+  if (!std::all_of(wanted.begin(), wanted.end(), are_latencies))
     // Not left out: a row without times would rank first.
     fail("database {} is damaged: the samples of measurement {} are no times", database_->name(), id);
+  return wanted;
+}
+
+std::vector<float> Store::told_samples(MeasurementId id) {
+  std::vector<float> all;
+  for (const std::vector<float>& samples : confirming_samples(id, /*telling=*/true))
+    all.insert(all.end(), samples.begin(), samples.end());
   return all;
 }
 
@@ -290,35 +304,60 @@ std::optional<Measurement> Store::chosen(const Choice& choice, const BestQuery& 
   return found;
 }
 
-void Store::confirm(MeasurementId id, std::span<const float> samples, std::optional<WorkerId> worker) {
+void Store::confirm(MeasurementId id, std::span<const float> samples, std::optional<WorkerId> worker,
+                    bool tells) {
   Transaction transaction = begin();
-  add_confirmation(id, {{samples.begin(), samples.end()}, now_ms_(), worker});
+  add_confirmation(id, {{samples.begin(), samples.end()}, now_ms_(), tells, worker, {}});
   transaction.commit();
 }
 
 void Store::add_confirmation(MeasurementId id, const Confirmation& confirmation) {
   const Summary summary = summarize(confirmation.samples);
+  std::vector<Value> values = {id,
+                               summary.median,
+                               summary.p25,
+                               summary.min,
+                               summary.mad,
+                               static_cast<int64_t>(confirmation.samples.size()),
+                               as_blob(confirmation.samples),
+                               confirmation.recorded_ms,
+                               confirmation.worker,
+                               confirmation.tells};
+  append_conditions(values, confirmation.conditions);
   database_->run(
-      "INSERT INTO confirmation(measurement, median, p25, min, mad, n, samples, recorded_ms, worker) "
-      "VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?)",
-      {id, summary.median, summary.p25, summary.min, summary.mad,
-       static_cast<int64_t>(confirmation.samples.size()), as_blob(confirmation.samples),
-       confirmation.recorded_ms, confirmation.worker});
+      fmt::format(
+          "INSERT INTO confirmation(measurement, median, p25, min, mad, n, samples, recorded_ms, worker, "
+          "tells, {}) VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+          condition_columns()),
+      values);
   rank(id);
 }
 
 /// By the confirmations that are not suspect; without any, by its own samples. Not by both: who is confirmed
-/// was the fastest of many, and its first samples were in part lucky.
+/// was the fastest of many, and its first samples were in part lucky. Who is then the first of its rank was
+/// lucky in its confirmations too, so what it is said to take comes of others.
 void Store::rank(MeasurementId id) {
-  std::vector<float> samples = ranking_samples(id);
+  // Process by process: what is peculiar to one all its samples have in common.
+  const auto seconds = [&](bool telling) {
+    std::vector<float> medians;
+    for (const std::vector<float>& samples : confirming_samples(id, telling))
+      medians.push_back(static_cast<float>(summarize(samples).median));
+    return summarize(medians).median;
+  };
   Query counts = database_->query(
-      "SELECT count(*), max(CASE WHEN c.worker <> m.worker THEN 1 ELSE 0 END) FROM confirmation c "
+      "SELECT count(*), max(CASE WHEN c.worker <> m.worker THEN 1 ELSE 0 END), max(c.tells) "
+      "FROM confirmation c "
       "JOIN measurement m ON m.id = c.measurement WHERE c.measurement = ? AND c.suspect = 0",
       {id});
   CHECK(counts.step());
   const bool confirmed = counts.integer() > 0;
-  database_->run("UPDATE measurement SET confirmed = ?, confirmed_elsewhere = ?, seconds = ? WHERE id = ?",
-                 {confirmed, counts.boolean(), summarize(samples).median, id});
+  const bool elsewhere = counts.boolean();
+  std::optional<double> told;
+  if (counts.maybe_integer() == 1) told = seconds(/*telling=*/true);
+  database_->run(
+      "UPDATE measurement SET confirmed = ?, confirmed_elsewhere = ?, seconds = ?, told_seconds = ? WHERE id "
+      "= ?",
+      {confirmed, elsewhere, seconds(/*telling=*/false), told, id});
 }
 
 int64_t Store::set_suspect(WorkerId worker, int64_t since_ms) {

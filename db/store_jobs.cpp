@@ -150,16 +150,20 @@ std::vector<KnownCandidate> Store::candidates(JobId job, WorkloadId workload, Ta
   return known;
 }
 
-std::map<std::pair<WorkloadId, std::string>, int> Store::confirmations(JobId job) {
-  std::map<std::pair<WorkloadId, std::string>, int> counts;
-  for (Query row = database_->query(
-           "SELECT workload, program, count(*) FROM trial JOIN candidate ON candidate.id = trial.candidate "
-           "WHERE job = ? AND purpose = 'confirm' AND state = 'done' GROUP BY candidate.id",
-           {job});
+std::map<std::pair<WorkloadId, std::string>, MeasuredAgain> Store::confirmations(JobId job) {
+  std::map<std::pair<WorkloadId, std::string>, MeasuredAgain> counts;
+  for (Query row =
+           database_->query("SELECT workload, program, count(CASE WHEN tells = 0 THEN 1 END), "
+                            "count(CASE WHEN tells = 1 THEN 1 END) FROM trial JOIN "
+                            "candidate ON candidate.id = trial.candidate "
+                            "WHERE job = ? AND purpose = 'confirm' AND state = 'done' GROUP BY candidate.id",
+                            {job});
        row.step();) {
     const WorkloadId workload = row.integer();
     std::string program = row.text();
-    counts[{workload, std::move(program)}] = static_cast<int>(row.integer());
+    MeasuredAgain& again = counts[{workload, std::move(program)}];
+    again.ranked = static_cast<int>(row.integer());
+    again.told = static_cast<int>(row.integer());
   }
   return counts;
 }

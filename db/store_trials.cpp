@@ -3,7 +3,9 @@
 
 #include "core/support/error.h"
 #include "core/support/text.h"
+#include "db/conditions.h"
 #include "db/latencies.h"
+#include "db/purpose.h"
 #include "db/store.h"
 
 namespace lathe::db {
@@ -25,13 +27,11 @@ TrialState trial_state_named(std::string_view name) {
   fail("the database has a trial in state `{}`, unknown to this program", name);
 }
 
-constexpr std::string_view kPurposeNames[] = {"search", "confirm"};
 constexpr std::string_view kLeaseEndings[] = {"", "result", "lost", "returned"};  // by Lease::State
 
-std::string_view to_string(Purpose purpose) { return kPurposeNames[static_cast<int>(purpose)]; }
-
 constexpr std::string_view kSelectTrial =
-    "SELECT trial.id, job, candidate, workload, target, threads, purpose, state, predicted, trace, settings, "
+    "SELECT trial.id, job, candidate, workload, target, threads, purpose, tells, state, predicted, trace, "
+    "settings, "
     "coalesce(outcome, ''), error, signal FROM trial JOIN candidate ON candidate.id = trial.candidate ";
 
 // In the order of the columns above: members of a braced list are evaluated from left to
@@ -43,7 +43,7 @@ Trial read_trial(Query& row) {
                .workload = row.integer(),
                .target = row.integer(),
                .threads = static_cast<int>(row.integer()),
-               .purpose = row.text() == "confirm" ? Purpose::kConfirm : Purpose::kSearch,
+               .purpose = read_purpose(row),
                .state = trial_state_named(row.text()),
                .predicted = row.real(),
                .trace = row.text(),
@@ -119,12 +119,13 @@ std::vector<EnqueuedTrial> Store::add_trials(JobId job_id, std::span<const NewTr
     }
     // Without a number of its own it gets the next one, also after those that came with theirs.
     const auto id = database_->insert(
-        "INSERT INTO trial(id, job, candidate, purpose, threads, settings, state, predicted, created_ms) "
-        "VALUES(coalesce(nullif(?, 0), (SELECT coalesce(max(id), 0) + 1 FROM trial)), ?, ?, ?, ?, ?, "
+        "INSERT INTO trial(id, job, candidate, purpose, tells, threads, settings, state, predicted, "
+        "created_ms) "
+        "VALUES(coalesce(nullif(?, 0), (SELECT coalesce(max(id), 0) + 1 FROM trial)), ?, ?, ?, ?, ?, ?, "
         "'pending', ?, ?) "
         "RETURNING id",
-        {trial.id, job_id, candidate, to_string(trial.purpose), owner.threads, trial.settings,
-         trial.predicted, now_ms_()});
+        {trial.id, job_id, candidate, purpose_text(trial.purpose), trial.purpose == Purpose::kTell,
+         owner.threads, trial.settings, trial.predicted, now_ms_()});
     enqueued.push_back({.status = Enqueued::kQueued, .trial = *id, .candidate = candidate});
   }
   transaction.commit();
@@ -173,7 +174,7 @@ void Store::visit_open_trials(const std::function<void(const OpenTrial&)>& visit
   // trial_open, which has the open ones alone.
   const Transaction snapshot = database_->snapshot();
   Query row = database_->stream(
-      "SELECT trial.id, job, candidate, workload, purpose = 'confirm', state = 'leased', lease.id, "
+      "SELECT trial.id, job, candidate, workload, purpose, tells, state = 'leased', lease.id, "
       "lease.attempt, worker.name, lease.epoch, coalesce(lease.ending, '') FROM trial "
       "JOIN candidate ON candidate.id = trial.candidate LEFT JOIN lease ON lease.trial = trial.id "
       "LEFT JOIN worker ON worker.id = lease.worker "
@@ -186,7 +187,7 @@ void Store::visit_open_trials(const std::function<void(const OpenTrial&)>& visit
     open.job = row.integer();
     open.candidate = row.integer();
     open.workload = row.integer();
-    open.purpose = row.boolean() ? Purpose::kConfirm : Purpose::kSearch;
+    open.purpose = read_purpose(row);
     open.leased = row.boolean();
     if (const auto lease = row.maybe_integer()) open.leases.push_back(read_lease(*lease, id, row));
   }
@@ -277,7 +278,7 @@ void Store::end_trial(TrialId trial, TrialState state, const TrialResult& result
 void Store::add_measurement(TrialId trial, const TrialResult& result) {
   // The device's own row before that of another device of its class.
   Query row = database_->query(
-      "SELECT m.id, m.suspect, trial.purpose = 'confirm', lease.worker FROM trial "
+      "SELECT m.id, m.suspect, trial.purpose = 'confirm', trial.tells, lease.worker FROM trial "
       "JOIN measurement m ON m.candidate = trial.candidate AND m.threads = trial.threads "
       "JOIN device had ON had.id = m.device JOIN device has ON has.id = ?2 "
       "JOIN lease ON lease.id = ?3 "
@@ -290,42 +291,63 @@ void Store::add_measurement(TrialId trial, const TrialResult& result) {
   const MeasurementId id = row.integer();
   // A second search that came to the same program (of another job) adds nothing: its samples are neither the
   // first nor asked for.
-  const bool suspect = row.boolean(), confirms = row.boolean();
+  const bool suspect = row.boolean(), confirms = row.boolean(), tells = row.boolean();
   if (suspect)
     replace_measurement(id, trial, result);
   else if (confirms)
-    confirm(id, result.samples, row.integer());
+    add_confirmation(id, {result.samples, now_ms_(), tells, row.integer(), result.conditions});
 }
+
+namespace {
+
+/// What insert_measurement and replace_measurement both bind, as ?1 to ?19.
+std::vector<Value> values_of(TrialId trial, const TrialResult& result, const Summary& summary,
+                             int64_t now_ms) {
+  std::vector<Value> values = {trial,
+                               summary.median,
+                               summary.p25,
+                               summary.min,
+                               summary.mad,
+                               static_cast<int64_t>(result.samples.size()),
+                               as_blob(result.samples),
+                               result.relative_error,
+                               result.compiler,
+                               result.revision,
+                               now_ms,
+                               result.lease,
+                               result.device};
+  append_conditions(values, result.conditions);
+  return values;
+}
+
+}  // namespace
 
 void Store::insert_measurement(TrialId trial, const TrialResult& result) {
   const Summary summary = summarize(result.samples);
   database_->run(
-      "INSERT INTO measurement(candidate, workload, target, device, threads, trial, worker, seconds, median, "
-      "p25, min, "
-      "mad, n, samples, relative_error, compiler, revision, recorded_ms, clock_hz, disturbed) "
-      "SELECT candidate.id, candidate.workload, candidate.target, ?13, trial.threads, trial.id, "
-      "lease.worker, "
-      "?2, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?14, ?15 FROM trial JOIN candidate ON candidate.id = "
-      "trial.candidate "
-      "JOIN lease ON lease.id = ?12 WHERE trial.id = ?1",
-      {trial, summary.median, summary.p25, summary.min, summary.mad,
-       static_cast<int64_t>(result.samples.size()), as_blob(result.samples), result.relative_error,
-       result.compiler, result.revision, now_ms_(), result.lease, result.device, result.clock_hz,
-       result.disturbed});
+      fmt::format(
+          "INSERT INTO measurement(candidate, workload, target, device, threads, trial, worker, seconds, "
+          "median, p25, min, mad, n, samples, relative_error, compiler, revision, recorded_ms, {}) "
+          "SELECT candidate.id, candidate.workload, candidate.target, ?13, trial.threads, trial.id, "
+          "lease.worker, ?2, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?14, ?15, ?16, ?17, ?18, ?19 "
+          "FROM trial JOIN candidate ON candidate.id = trial.candidate JOIN lease ON lease.id = ?12 "
+          "WHERE trial.id = ?1",
+          condition_columns()),
+      values_of(trial, result, summary, now_ms_()));
 }
 
 /// Of a worker that is believed. The row stays, for choices and confirmations refer to it.
 void Store::replace_measurement(MeasurementId id, TrialId trial, const TrialResult& result) {
-  const Summary summary = summarize(result.samples);
+  std::vector<Value> values = values_of(trial, result, summarize(result.samples), now_ms_());
+  values.emplace_back(id);
   database_->run(
-      "UPDATE measurement SET device = ?13, trial = ?1, worker = (SELECT worker FROM lease WHERE id = ?12), "
-      "median = ?2, p25 = ?3, min = ?4, mad = ?5, n = ?6, samples = ?7, relative_error = ?8, compiler = ?9, "
-      "revision = ?10, recorded_ms = ?11, imported_ms = NULL, suspect = 0, clock_hz = ?15, disturbed = ?16 "
-      "WHERE id = ?14",
-      {trial, summary.median, summary.p25, summary.min, summary.mad,
-       static_cast<int64_t>(result.samples.size()), as_blob(result.samples), result.relative_error,
-       result.compiler, result.revision, now_ms_(), result.lease, result.device, id, result.clock_hz,
-       result.disturbed});
+      fmt::format(
+          "UPDATE measurement SET device = ?13, trial = ?1, "
+          "worker = (SELECT worker FROM lease WHERE id = ?12), median = ?2, p25 = ?3, min = ?4, mad = ?5, "
+          "n = ?6, samples = ?7, relative_error = ?8, compiler = ?9, revision = ?10, recorded_ms = ?11, "
+          "imported_ms = NULL, suspect = 0, ({}) = (?14, ?15, ?16, ?17, ?18, ?19) WHERE id = ?20",
+          condition_columns()),
+      values);
   rank(id);
 }
 

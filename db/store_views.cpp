@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "db/conditions.h"
+#include "db/purpose.h"
 #include "db/store.h"
 
 namespace lathe::db {
@@ -11,7 +13,7 @@ namespace {
 
 // As subqueries of a row, each a seek: a join over leases would count before the limit.
 constexpr std::string_view kSelectTrialRow =
-    "SELECT trial.id, candidate.workload, purpose, state, coalesce(outcome, ''), predicted, "
+    "SELECT trial.id, candidate.workload, purpose, tells, state, coalesce(outcome, ''), predicted, "
     "measurement.seconds, measurement.relative_error, "
     "(SELECT count(*) FROM lease WHERE lease.trial = trial.id), "
     "coalesce((SELECT worker.name FROM lease JOIN worker ON worker.id = lease.worker "
@@ -22,7 +24,7 @@ constexpr std::string_view kSelectTrialRow =
 
 TrialRow read_trial_row(Query& row) {
   TrialRow trial{.id = row.integer(), .workload = row.integer()};
-  trial.purpose = row.text() == "confirm" ? Purpose::kConfirm : Purpose::kSearch;
+  trial.purpose = read_purpose(row);
   const std::string state = row.text();
   for (int i = 0; i < kTrialStates; ++i)
     if (to_string(static_cast<TrialState>(i)) == state) trial.state = static_cast<TrialState>(i);
@@ -105,7 +107,9 @@ std::optional<TrialLife> Store::trial_life(TrialId id) {
   life.leases = read_lease_spans(
       database_->query(fmt::format("{}WHERE trial = ? ORDER BY lease.id", kSelectLeaseSpan), {id}));
   Query row = database_->query(
-      "SELECT samples, compiler, revision, confirmed, suspect, clock_hz FROM measurement WHERE trial = ?",
+      fmt::format(
+          "SELECT samples, compiler, revision, confirmed, suspect, {} FROM measurement WHERE trial = ?",
+          condition_columns()),
       {id});
   if (row.step()) {
     life.samples = row.floats();
@@ -113,7 +117,7 @@ std::optional<TrialLife> Store::trial_life(TrialId id) {
     life.revision = row.text();
     life.confirmed = row.integer() != 0;
     life.suspect = row.integer() != 0;
-    life.clock_hz = row.maybe_real();
+    life.conditions = read_conditions(row);
   }
   return life;
 }
@@ -129,7 +133,9 @@ std::vector<TaskBest> Store::task_bests(JobId job) {
   // Of any device of the target, as the estimate says what is known of the model, not of one machine.
   std::vector<TaskBest> bests;
   for (Query row = database_->query(
-           "SELECT job_task.workload, weight, seconds, coalesce(mad, 0), coalesce(n, 0) FROM job_task "
+           "SELECT job_task.workload, weight, coalesce(told_seconds, seconds), coalesce(mad, 0), coalesce(n, "
+           "0) "
+           "FROM job_task "
            "JOIN job ON job.id = job_task.job LEFT JOIN measurement ON measurement.id = "
            "(SELECT m.id FROM measurement m WHERE m.workload = job_task.workload AND m.target = job.target "
            " AND m.threads = job.threads AND m.suspect = 0 ORDER BY m.seconds LIMIT 1) "

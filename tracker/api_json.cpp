@@ -10,6 +10,7 @@
 #include "core/support/bounded_json.h"
 #include "core/support/error.h"
 #include "core/support/text.h"
+#include "db/conditions.h"
 
 namespace lathe::tracker {
 namespace {
@@ -184,7 +185,7 @@ json job_details_json(const db::ServedJob& job, db::Store& store) {
 json trial_json(const db::TrialRow& trial) {
   return {{"id", trial.id},
           {"workload", trial.workload},
-          {"purpose", trial.purpose == db::Purpose::kConfirm ? "confirm" : "search"},
+          {"purpose", trial.purpose == db::Purpose::kSearch ? "search" : "confirm"},
           {"state", db::to_string(trial.state)},
           {"outcome", trial.outcome ? json(to_string(*trial.outcome)) : json()},
           {"predicted", trial.predicted},
@@ -207,7 +208,9 @@ json trial_life_json(const db::TrialLife& life, const std::string& job) {
   result["revision"] = life.revision;
   result["confirmed"] = life.confirmed;
   result["suspect"] = life.suspect;
-  result["clock_hz"] = or_null(life.clock_hz);
+  for (const db::ConditionColumn& column : db::kConditions)
+    result[column.name] = or_null(life.conditions.*column.value);
+  result["driver"] = life.conditions.driver;
   result["leases"] = leases_json(life.leases);
   return result;
 }

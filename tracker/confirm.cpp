@@ -5,17 +5,21 @@
 namespace lathe::tracker {
 namespace {
 
-// One round more than confirmations: one of them may fail, or go with its worker.
-constexpr int kLeaders = 3, kConfirmations = 2, kRounds = kConfirmations + 1;
+// One round more than measurements: one of them may fail, or go with its worker.
+constexpr int kLeaders = 5, kTimes = 2, kRounds = kTimes + 1;
+
+int& times(Leader& leader, db::Purpose purpose) {
+  return purpose == db::Purpose::kTell ? leader.again.told : leader.again.ranked;
+}
 
 /// One more measurement of each that has too few. False when patience ended.
-bool confirm_once(std::span<Leader> leaders, JobId job, const wire::Evaluation& evaluation, FarmClient& farm,
-                  Patience& patience) {
+bool measure_once(std::span<Leader> leaders, db::Purpose purpose, JobId job,
+                  const wire::Evaluation& evaluation, FarmClient& farm, Patience& patience) {
   std::unordered_map<TrialId, Leader*> open;
   for (Leader& leader : leaders) {
-    if (leader.confirmed >= kConfirmations) continue;
+    if (times(leader, purpose) >= kTimes) continue;
     Candidate again{leader.workload, leader.trace, leader.program};
-    again.confirm = true;
+    again.purpose = purpose;
     again.evaluation = evaluation;
     // One by one, in their order: what is submitted first is measured first, and patience may end.
     for (const Submission& answer : farm.submit(job, std::span(&again, 1)))
@@ -27,7 +31,7 @@ bool confirm_once(std::span<Leader> leaders, JobId job, const wire::Evaluation& 
       auto leader = open.extract(finished.trial);
       if (!leader) continue;
       leader.mapped()->disturbance.add(finished.result.disturbance);
-      if (finished.result.outcome == Outcome::kOk) ++leader.mapped()->confirmed;
+      if (finished.result.outcome == Outcome::kOk) ++times(*leader.mapped(), purpose);
     }
     if (patience.is_over(farm)) {
       farm.cancel(job);
@@ -76,11 +80,32 @@ std::vector<Leader> find_leaders(db::Reader& store, std::span<const db::Workload
   return leaders;
 }
 
-void confirm_leaders(std::span<Leader> leaders, JobId job, const wire::Evaluation& evaluation,
-                     FarmClient& farm, Patience& patience) {
+std::vector<Leader> find_told(db::Reader& store, std::span<const db::WorkloadId> workloads,
+                              const std::function<db::BestQuery(db::WorkloadId)>& query_of,
+                              const tuner::DefaultRecords& defaults) {
+  std::vector<Leader> told;
+  const auto add = [&](db::WorkloadId workload, const db::Measurement& measured) {
+    told.push_back({workload, measured.trace, measured.program});
+  };
+  for (db::WorkloadId workload : workloads) {
+    db::BestQuery query = query_of(workload);
+    // What was not confirmed, for want of workers, is told all the same.
+    query.accept_unconfirmed = true;
+    const auto best = store.best(query);
+    if (best) add(workload, best->measurement);
+    const auto known = defaults.find(workload);
+    if (known != defaults.end() && !(best && best->measurement.id == known->second.id))
+      add(workload, known->second);
+  }
+  return told;
+}
+
+bool measure_again(std::span<Leader> leaders, db::Purpose purpose, JobId job,
+                   const wire::Evaluation& evaluation, FarmClient& farm, Patience& patience) {
   // Round by round and not leader by leader: whatever the machine does meanwhile meets all alike (M2).
   for (int round = 0; round < kRounds; ++round)
-    if (!confirm_once(leaders, job, evaluation, farm, patience)) return;
+    if (!measure_once(leaders, purpose, job, evaluation, farm, patience)) return false;
+  return true;
 }
 
 }  // namespace lathe::tracker

@@ -1,5 +1,6 @@
 // The fastest schedules of each task measured again, before one of them is called the best: who leads after
-// one measurement each is in part who was lucky.
+// one measurement each is in part who was lucky. And who then is the best once more, for what it is said to
+// take: who leads was in part lucky in whatever made it lead.
 #pragma once
 
 #include <chrono>
@@ -39,21 +40,28 @@ class Patience {
 struct Leader {
   db::WorkloadId workload = 0;
   std::string trace, program;
-  int confirmed = 0;  // times that it was measured again, in earlier lives of the job too
+  db::MeasuredAgain again;  // so often, in earlier lives of the job too
   JobDisturbance disturbance;
 };
 
-/// The three fastest of each workload and its default schedule, as the store ranks them now, and what would
-/// be among the three were its worker not suspect; the fastest of all workloads first, then the second ones,
+/// The five fastest of each workload and its default schedule, as the store ranks them now, and what would
+/// be among the five were its worker not suspect; the fastest of all workloads first, then the second ones,
 /// so that measurements of one task are apart in time.
 std::vector<Leader> find_leaders(db::Reader& store, std::span<const db::WorkloadId> workloads,
                                  const std::function<db::BestQuery(db::WorkloadId)>& query_of,
                                  const tuner::DefaultRecords& defaults);
 
-/// Measures the leaders, and nothing else, twice more each, in rounds of all of them; one that was not
-/// measured in a round, for its worker was lost, say, has one more chance. The store then ranks each by the
-/// median of these samples. When patience ends, the job's open trials are cancelled.
-void confirm_leaders(std::span<Leader> leaders, JobId job, const wire::Evaluation& evaluation,
-                     FarmClient& farm, Patience& patience);
+/// What reports tell the times of: the best of each workload, as the store ranks them now, and its default
+/// schedule, which that is compared with.
+std::vector<Leader> find_told(db::Reader& store, std::span<const db::WorkloadId> workloads,
+                              const std::function<db::BestQuery(db::WorkloadId)>& query_of,
+                              const tuner::DefaultRecords& defaults);
+
+/// Measures the leaders, and nothing else, twice more each, in rounds of all of them, each in a process of
+/// its own; one that was not measured in a round, for its worker was lost, say, has one more chance. With
+/// kConfirm the store ranks each by these measurements from then on; with kTell it says by them what each
+/// takes. When patience ends, the job's open trials are cancelled, and it returns false.
+bool measure_again(std::span<Leader> leaders, db::Purpose purpose, JobId job,
+                   const wire::Evaluation& evaluation, FarmClient& farm, Patience& patience);
 
 }  // namespace lathe::tracker

@@ -407,6 +407,10 @@ class Farm {
   std::set<LeaseId> recent_set_;
 };
 
+/// How often a worker went away with the trial of these, and which workers did.
+size_t losses(const std::vector<Grant>& grants);
+std::set<std::string> workers_lost(const std::vector<Grant>& grants);
+
 /// What a worker must be to run code for a target: "cpu/aarch64" of "cpu:triple=aarch64-linux-gnu,...", "cpu"
 /// of one that names no architecture.
 std::string platform_of(const std::string& target);

@@ -67,7 +67,9 @@ struct Candidate {
   std::string trace;
   std::string program;   // structural hash of the scheduled program: equal ones are one candidate
   double predicted = 0;  // the cost model's score
-  bool confirm = false;  // a second measurement of a winner, which may then be called best
+  db::Purpose purpose = db::Purpose::kSearch;
+
+  bool is_first() const { return purpose == db::Purpose::kSearch; }  // else it was measured before
   wire::Evaluation evaluation;
 };
 

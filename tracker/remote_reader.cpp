@@ -49,6 +49,7 @@ json to(const db::Measurement& m) {
           {"device", m.device},
           {"threads", m.threads},
           {"seconds", m.seconds},
+          {"told_seconds", m.told_seconds},
           {"summary", {m.summary.median, m.summary.p25, m.summary.min, m.summary.mad}},
           {"samples", m.samples},
           {"trace", m.trace},
@@ -70,6 +71,7 @@ db::Measurement measurement_of(const json& value) {
           .device = value.at("device"),
           .threads = value.at("threads"),
           .seconds = value.at("seconds"),
+          .told_seconds = value.at("told_seconds"),
           .summary = {summary.at(0), summary.at(1), summary.at(2), summary.at(3)},
           .samples = value.at("samples").get<std::vector<float>>(),
           .trace = value.at("trace"),
@@ -199,7 +201,7 @@ json answer_reader(db::Reader& store, db::JobId job, const json& question) {
   if (what == "confirmations") {
     json counts = json::array();
     for (const auto& [candidate, count] : store.confirmations(job))
-      counts.push_back({candidate.first, candidate.second, count});
+      counts.push_back({candidate.first, candidate.second, count.ranked, count.told});
     return answer(std::move(counts));
   }
   if (what == "trial_end") return answer(to(store.trial_end(job, argument.at(0))));
@@ -286,10 +288,10 @@ std::vector<db::KnownCandidate> RemoteReader::candidates(db::JobId, db::Workload
   return known;
 }
 
-std::map<std::pair<db::WorkloadId, std::string>, int> RemoteReader::confirmations(db::JobId) {
-  std::map<std::pair<db::WorkloadId, std::string>, int> counts;
+std::map<std::pair<db::WorkloadId, std::string>, db::MeasuredAgain> RemoteReader::confirmations(db::JobId) {
+  std::map<std::pair<db::WorkloadId, std::string>, db::MeasuredAgain> counts;
   for (const json& value : ask("confirmations", json::array()))
-    counts[{value.at(0).get<db::WorkloadId>(), value.at(1).get<std::string>()}] = value.at(2);
+    counts[{value.at(0).get<db::WorkloadId>(), value.at(1).get<std::string>()}] = {value.at(2), value.at(3)};
   return counts;
 }
 

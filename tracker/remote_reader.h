@@ -31,7 +31,7 @@ class RemoteReader final : public db::Reader {
   std::optional<db::CostModelRecord> cost_model_of(db::JobId job) override;
   std::vector<db::KnownCandidate> candidates(db::JobId job, db::WorkloadId workload,
                                              db::TargetId target) override;
-  std::map<std::pair<db::WorkloadId, std::string>, int> confirmations(db::JobId job) override;
+  std::map<std::pair<db::WorkloadId, std::string>, db::MeasuredAgain> confirmations(db::JobId job) override;
   std::optional<db::TrialEnd> trial_end(db::JobId job, db::TrialId trial) override;
 
  private:

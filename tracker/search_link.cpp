@@ -128,7 +128,7 @@ std::vector<Submission> SearchLink::submit(JobId, std::span<const Candidate> can
                     {"trace", candidate.trace},
                     {"program", candidate.program},
                     {"predicted", candidate.predicted},
-                    {"confirm", candidate.confirm},
+                    {"purpose", static_cast<int>(candidate.purpose)},
                     {"evaluation", evaluation_json(candidate.evaluation)}});
   json answer;
   // By asking again and not by waiting in the tracker: its thread must stay free to hear that

@@ -42,6 +42,11 @@ wire::Evaluation bounded(wire::Evaluation e) {
   return e;
 }
 
+db::Purpose purpose_of(int number) {
+  if (number < 0 || number > static_cast<int>(db::Purpose::kTell)) fail("a candidate is for nothing known");
+  return static_cast<db::Purpose>(number);
+}
+
 /// What a searcher may tell of, all of which others read.
 /// "state", "error" and the like are the tracker's own words, which clients act upon.
 bool is_told(std::string_view kind) {
@@ -268,7 +273,7 @@ json SearchServer::submit(const json& question) {
                         .trace = one.at("trace"),
                         .program = one.at("program"),
                         .predicted = one.at("predicted").is_number() ? one.at("predicted").get<double>() : 0,
-                        .confirm = one.at("confirm")};
+                        .purpose = purpose_of(one.at("purpose"))};
     // By its own job's tasks alone does a searcher reach the farm.
     if (!workloads_.contains(candidate.workload)) fail("a candidate is of no task of its job");
     read_evaluation(one.at("evaluation"), candidate.evaluation);

@@ -77,10 +77,31 @@ db::Machine parse_machine(db::DeviceId device, const std::string& text) {
       .device = device, .target = string_member(json, "target"), .numbers = string_member(json, "machine")};
 }
 
-/// Who built what the device measured: compiler and revision.
-std::pair<std::string, std::string> provenance(const std::string& device) {
+/// Who built what the device measured, and what drives it.
+struct Provenance {
+  std::string compiler, revision, driver;
+};
+Provenance provenance(const std::string& device) {
   const auto json = nlohmann::json::parse(device, nullptr, /*allow_exceptions=*/false);
-  return {string_member(json, "compiler"), string_member(json, "revision")};
+  Provenance known{string_member(json, "compiler"), string_member(json, "revision"),
+                   string_member(json, "driver")};
+  // A processor has no other.
+  if (known.driver.empty()) known.driver = string_member(json, "kernel");
+  return known;
+}
+
+/// What is only zero where it is not known stays unknown; all of it is a worker's word.
+db::Conditions conditions_of(const wire::Result& result, const std::string& driver) {
+  const auto known = [](double value) { return value > 0 ? std::optional(value) : std::nullopt; };
+  const wire::Disturbance& seen = result.disturbance;
+  db::Conditions conditions{.clock_hz = known(seen.clock_hz),
+                            .canary = known(seen.canary),
+                            .celsius = result.celsius,
+                            .timer_seconds = known(result.timer_seconds),
+                            .driver = driver};
+  if (seen.taken > 0)
+    conditions.disturbed = static_cast<double>(std::min(seen.disturbed, seen.taken)) / seen.taken;
+  return conditions;
 }
 
 class StoreJournal final : public Journal {
@@ -107,7 +128,7 @@ class StoreJournal final : public Journal {
                      .candidate = trial.candidate,
                      .spec = spec_of(trial.job, trial.workload)};
       // Confirmations are to go to another worker than the last: see Farm::suits.
-      if (trial.purpose == db::Purpose::kConfirm) open.measured_by = store_.last_measured_by(trial.id);
+      if (trial.purpose != db::Purpose::kSearch) open.measured_by = store_.last_measured_by(trial.id);
       for (const db::Lease& lease : trial.leases)
         open.grants.push_back({.lease = static_cast<LeaseId>(lease.id),
                                .attempt = static_cast<uint32_t>(lease.attempt),
@@ -131,7 +152,7 @@ class StoreJournal final : public Journal {
                         .trace = candidate.trace,
                         .program = candidate.program,
                         .predicted = candidate.predicted,
-                        .purpose = candidate.confirm ? db::Purpose::kConfirm : db::Purpose::kSearch,
+                        .purpose = candidate.purpose,
                         .settings = to_settings(candidate.evaluation, kInputSeed)});
     const auto its_job = static_cast<db::JobId>(job);
     // Committed before the farm hears of them: a trial that is leased is always in the database.
@@ -145,7 +166,7 @@ class StoreJournal final : public Journal {
         submission.candidate = added[i].candidate;
         // Shared by all trials of one workload in one job: two million need a handful.
         submission.spec = spec_of(its_job, candidates[i].workload);
-        if (candidates[i].confirm) submission.measured_by = store_.last_measured_by(added[i].trial);
+        if (!candidates[i].is_first()) submission.measured_by = store_.last_measured_by(added[i].trial);
       }
       submissions.push_back(std::move(submission));
     }
@@ -218,7 +239,7 @@ class StoreJournal final : public Journal {
   }
 
   void write(const Finished& r) {
-    auto [compiler, revision] = provenance(r.device);
+    auto [compiler, revision, driver] = provenance(r.device);
     // Built by another program than the one that measured.
     if (!r.revision.empty()) revision = r.revision;
     db::TrialResult result{.lease = static_cast<db::LeaseId>(r.result.lease),
@@ -229,12 +250,8 @@ class StoreJournal final : public Journal {
                            .signal = r.result.signal,
                            .artifact = r.result.artifact,
                            .compiler = compiler,
-                           .revision = revision};
-    const wire::Disturbance& seen = r.result.disturbance;
-    if (seen.clock_hz > 0) result.clock_hz = seen.clock_hz;
-    // Both are a worker's word: the share stays one whatever it says.
-    if (seen.taken > 0)
-      result.disturbed = static_cast<double>(std::min(seen.disturbed, seen.taken)) / seen.taken;
+                           .revision = revision,
+                           .conditions = conditions_of(r.result, driver)};
     if (!r.device.empty()) result.device = device_id(r.worker, r.device);
     // In the transaction of the whole batch, as a savepoint of it.
     const db::Recorded recorded = store_.record({&result, 1})[0];

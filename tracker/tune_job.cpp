@@ -30,8 +30,9 @@ wire::Evaluation evaluation_of(const TuneRequest& request, bool confirm) {
   wire::Evaluation evaluation;
   evaluation.threads = static_cast<uint32_t>(request.threads);
   // A search wants many candidates told apart roughly; winners differ by percents.
-  evaluation.budget_seconds = confirm ? 0.15 : 0.06;
-  evaluation.max_samples = confirm ? 80 : 25;
+  // Two short processes of a winner say more than one long one: samples of one have much in common.
+  evaluation.budget_seconds = confirm ? 0.1 : 0.06;
+  evaluation.max_samples = confirm ? 60 : 25;
   evaluation.relative_interval = confirm ? 0.005 : 0.02;
   evaluation.tolerance = request.max_relative_error;
   evaluation.far_weights = request.far_weights;
@@ -58,7 +59,7 @@ class FarmMeasurer final : public tuner::Measurer {
                           proposal.score};
       candidate.evaluation = evaluation_of(request_, false);
       // A worker gives up early on what is far slower than the best so far.
-      candidate.evaluation.incumbent_seconds = incumbent_seconds;
+      candidate.evaluation.incumbent_seconds = incumbent_seconds > 0 ? incumbent_seconds : wire::kNoIncumbent;
       candidates.push_back(std::move(candidate));
     }
     std::vector<Submission> answers = farm_.submit(static_cast<JobId>(job_), candidates);
@@ -212,7 +213,7 @@ void update_defaults(const tuner::DefaultRecords& defaults, const JobRows& rows,
   for (size_t i = 0; i < tasks.size(); ++i) {
     double& seconds = status.tasks[i].default_seconds;
     if (auto known = defaults.find(rows.workloads[i]); known != defaults.end())
-      seconds = known->second.seconds;
+      seconds = known->second.told_seconds;
     model_seconds += tasks[i].weight() * seconds;
     all_measured &= seconds > 0;
   }
@@ -228,8 +229,8 @@ void drain(JobId job, FarmClient& farm, const Patience& patience, const std::fun
   }
 }
 
-/// Measures the leaders of each task and its default schedule again, as often as earlier lives of the job
-/// have not.
+/// Measures the leaders of each task and its default schedule again, and then what is told of them, as often
+/// as earlier lives of the job have not.
 JobDisturbance confirm(const TuneRequest& request, const JobRows& rows, const tuner::DefaultRecords& defaults,
                        db::Reader& store, FarmClient& farm, const std::function<bool()>& stop) {
   const auto job = static_cast<JobId>(rows.job);
@@ -237,17 +238,21 @@ JobDisturbance confirm(const TuneRequest& request, const JobRows& rows, const tu
   Patience patience({request.seconds > 0, 0, request.patience});
   // Whose result is still to come may be a leader.
   drain(job, farm, patience, stop);
-  std::vector<Leader> leaders = find_leaders(
-      store, rows.workloads, [&](db::WorkloadId workload) { return query_of(request, rows, workload); },
-      defaults);
+  const auto query = [&](db::WorkloadId workload) { return query_of(request, rows, workload); };
+  const wire::Evaluation evaluation = evaluation_of(request, true);
   // So that a job that was killed while it confirmed does not do so again from the start.
-  const auto confirmed = store.confirmations(rows.job);
-  for (Leader& leader : leaders)
-    if (const auto known = confirmed.find({leader.workload, leader.program}); known != confirmed.end())
-      leader.confirmed = known->second;
-  confirm_leaders(leaders, job, evaluation_of(request, true), farm, patience);
+  const auto known = store.confirmations(rows.job);
   JobDisturbance sum;
-  for (const Leader& leader : leaders) sum.add(leader.disturbance);
+  const auto measure = [&](std::vector<Leader> leaders, db::Purpose purpose) {
+    for (Leader& leader : leaders)
+      if (const auto found = known.find({leader.workload, leader.program}); found != known.end())
+        leader.again = found->second;
+    const bool goes_on = measure_again(leaders, purpose, job, evaluation, farm, patience);
+    for (const Leader& leader : leaders) sum.add(leader.disturbance);
+    return goes_on;
+  };
+  if (measure(find_leaders(store, rows.workloads, query, defaults), db::Purpose::kConfirm))
+    measure(find_told(store, rows.workloads, query, defaults), db::Purpose::kTell);
   return sum;
 }
 
@@ -380,7 +385,7 @@ TuneResult run_tune_job(const TuneRequest& request, std::span<const tuner::Task>
     auto best = store.best(query);
     result.winners.emplace_back();
     if (best)
-      result.winners.back() = {best->measurement.seconds, best->measurement.relative_error,
+      result.winners.back() = {best->measurement.told_seconds, best->measurement.relative_error,
                                best->measurement.confirmed, best->measurement.confirmed_elsewhere,
                                best->measurement.trace};
   }

@@ -40,7 +40,7 @@ struct TuneResult {
   tuner::SessionStatus status;
   std::vector<tuner::Milestone> milestones;
   struct Winner {
-    double seconds = 0;         // measured again at the end; 0 when nothing was measured
+    double seconds = 0;         // as measured once it had won; 0 when nothing was measured
     double relative_error = 0;  // of its outputs
     bool confirmed = false;     // measured again at all
     bool elsewhere = false;     // and by another worker

@@ -35,6 +35,12 @@ double finite(double value, const char* field) {
   return value;
 }
 
+/// In degrees Celsius, of which there are none below -273.15.
+double temperature(double value) {
+  if (!(value > -274 && value < 1e4)) fail("result.celsius is {}, no temperature of a device", value);
+  return value;
+}
+
 /// A blob's name becomes the name of a file.
 std::string digest(const std::string& value, const char* field) {
   if (!is_digest(value)) fail("{} is not 64 hexadecimal digits", field);
@@ -209,6 +215,8 @@ void put(const Result& from, pb::Envelope& envelope) {
   to.set_build_seconds(from.build_seconds);
   to.set_run_seconds(from.run_seconds);
   to.set_artifact(from.artifact);
+  if (from.celsius) to.set_celsius(*from.celsius);
+  to.set_timer_seconds(from.timer_seconds);
   // Nothing is said where nothing was measured, as by workers of version 1.
   if (from.disturbance == Disturbance{}) return;
   to.mutable_disturbance()->set_taken(from.disturbance.taken);
@@ -242,7 +250,9 @@ Message get(const pb::Result& from) {
                 .disturbance = {.taken = from.disturbance().taken(),
                                 .disturbed = from.disturbance().disturbed(),
                                 .canary = finite(from.disturbance().canary(), "result.disturbance"),
-                                .clock_hz = finite(from.disturbance().clock_hz(), "result.clock_hz")}};
+                                .clock_hz = finite(from.disturbance().clock_hz(), "result.clock_hz")},
+                .celsius = from.has_celsius() ? std::optional(temperature(from.celsius())) : std::nullopt,
+                .timer_seconds = finite(from.timer_seconds(), "result.timer_seconds")};
 }
 
 void put(const Built& from, pb::Envelope& envelope) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -26,15 +27,20 @@ inline constexpr uint32_t kRaceVersion = 4;
 inline constexpr uint32_t kOpenVersion = 5;
 
 /// How a candidate is to be measured. Times are seconds.
+/// Evaluation::incumbent_seconds of a search that knows of none, and has many candidates to compare.
+inline constexpr double kNoIncumbent = 1e6;
+
 struct Evaluation {
   uint32_t threads = 1;
   uint32_t warmup = 1;       // untimed runs before the first sample
-  uint32_t min_samples = 3;  // no decision on fewer
+  uint32_t min_samples = 3;  // no candidate wins by fewer
   uint32_t max_samples = 100;
   double budget_seconds = 0.3;  // stop sampling after this long
   double relative_interval =
       0.01;  // stop when the 95% interval of the median is narrower than this, either side
-  double incumbent_seconds = 0;  // a candidate surely slower than twice this is dropped early; 0: none known
+  /// A candidate that is surely slower is dropped early; a worker that has measured a faster one of the
+  /// workload goes by that. 0: each is measured in full.
+  double incumbent_seconds = 0;
   double tolerance = 1e-4;  // largest accepted difference from the reference, relative to its largest value
   double build_limit_seconds = 30;
   double run_limit_seconds = 10;  // the whole child process, input preparation and checking included
@@ -125,6 +131,9 @@ struct Result {
   double run_seconds = 0;
   std::string artifact;  // sha256 of the machine code
   Disturbance disturbance;
+  std::optional<double>
+      celsius;  // of the processor, when the samples had ended; none: it has no sensor that is told of
+  double timer_seconds = 0;  // what reading the clock adds to each sample; 0: not known
   bool operator==(const Result&) const = default;
 };
 

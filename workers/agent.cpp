@@ -262,6 +262,8 @@ void Agent::measured(const Measured& event) {
   task.result.run_seconds = report.run_seconds;
   task.result.artifact = report.artifact;
   task.result.disturbance = report.disturbance;
+  task.result.celsius = report.celsius;
+  task.result.timer_seconds = report.timer_seconds;
   spool(task);
 }
 

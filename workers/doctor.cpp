@@ -88,13 +88,15 @@ constexpr Check kChecks[] = {
 
 class Examination {
  public:
-  explicit Examination(std::string root) : root_(std::move(root)) {}
+  Examination(std::string root, std::string nvml_library)
+      : root_(std::move(root)), nvml_library_(std::move(nvml_library)) {}
 
   std::vector<Finding> run(const ForeignLoad& load) {
     governor();
     for (const Check& check : kChecks) judge(check);
     isolated();
     quota();
+    gpus();
     const std::string missing = missing_confinement();
     add("sandbox", {missing.empty() ? "complete" : "lacks " + missing, bad_if(!missing.empty())},
         "a newer kernel, or one built with it");
@@ -110,7 +112,7 @@ class Examination {
     return fmt::format("{:.1f}% of the cores", 100 * of_the_cores);
   }
 
-  void add(const char* check, Judgement judgement, const char* fix) {
+  void add(const char* check, Judgement judgement, const std::string& fix) {
     findings_.push_back({check, std::move(judgement.found), judgement.verdict,
                          judgement.verdict == Verdict::kGood ? "" : fix});
   }
@@ -161,7 +163,28 @@ class Examination {
         "run outside the control group, or with cpuset instead of a quota");
   }
 
-  const std::string root_;
+  /// One line each.
+  void gpus() {
+    constexpr const char* kCheck = "GPU clocks";
+    const std::vector<GpuClocks> gpus = gpu_clocks(root_, nvml_library_);
+    if (gpus.empty()) add(kCheck, {"none: no GPU that its driver tells of"}, "");
+    for (const GpuClocks& gpu : gpus) {
+      const char* held = gpu.held ? ", held" : ", not known to be held";
+      if (gpu.slowed.empty())
+        add(kCheck,
+            {fmt::format("{}: {:.0f} of {:.0f} MHz{}", gpu.name, gpu.now_mhz, gpu.most_mhz, held),
+             note_if(!gpu.held)},
+            gpu.fix);
+      else
+        add(kCheck,
+            {fmt::format("{}: {:.0f} of {:.0f} MHz, slowed by {}", gpu.name, gpu.now_mhz, gpu.most_mhz,
+                         gpu.slowed),
+             Verdict::kBad},
+            gpu.fix);
+    }
+  }
+
+  const std::string root_, nvml_library_;
   std::vector<Finding> findings_;
 };
 
@@ -201,8 +224,9 @@ ForeignLoad watch_load(double seconds) {
                       static_cast<double>(std::clock() - own) / CLOCKS_PER_SEC);
 }
 
-std::vector<Finding> examine(const std::string& root, const ForeignLoad& load) {
-  return Examination(root).run(load);
+std::vector<Finding> examine(const std::string& root, const ForeignLoad& load,
+                             const std::string& nvml_library) {
+  return Examination(root, nvml_library).run(load);
 }
 
 }  // namespace lathe::worker

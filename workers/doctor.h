@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "workers/gpu_clocks.h"
+
 namespace lathe::worker {
 
 enum class Verdict : uint8_t {
@@ -35,8 +37,9 @@ ForeignLoad foreign_load(const std::string& before, const std::string& after, do
 /// Watches this machine for so long.
 ForeignLoad watch_load(double seconds);
 
-/// What the system tells of itself below `root`: clocks, threads of cores, interrupts of others. Never fails:
-/// what it does not tell is said to be so.
-std::vector<Finding> examine(const std::string& root, const ForeignLoad& load);
+/// What the system tells of itself below `root`: clocks, of GPUs too, threads of cores, interrupts of others.
+/// Never fails: what it does not tell is said to be so.
+std::vector<Finding> examine(const std::string& root, const ForeignLoad& load,
+                             const std::string& nvml_library = kNvmlLibrary);
 
 }  // namespace lathe::worker

@@ -30,8 +30,9 @@ std::string run_body(std::string_view request, Child& child);
 /// time is over with fewer than the smallest number of others, the fastest first (a disturbance makes none
 /// faster), or when as many as the largest number were disturbed already: then that is how this machine is.
 /// It stops when the 95% interval of the median (by order statistics, so for any distribution) is
-/// narrower than asked for; or the budget is spent; or the candidate is surely more than twice as slow as the
-/// incumbent.
+/// narrower than asked for; or the budget is spent; or the candidate is surely slower than the incumbent: by
+/// half after one sample, by less the more there are, with fewer than the smallest number too. What it is
+/// measured by then is never less than the incumbent.
 class Sampler {
  public:
   explicit Sampler(const wire::Evaluation& evaluation) : evaluation_(evaluation) {}
@@ -41,6 +42,8 @@ class Sampler {
   std::vector<float> samples() const;
 
  private:
+  bool has_lost() const;
+
   const wire::Evaluation& evaluation_;
   std::vector<float> samples_, retaken_;
 };

@@ -14,6 +14,8 @@
 #include "workers/case_store.h"
 #include "workers/jobs.h"
 #include "workers/sandbox.h"
+#include "workers/stopwatch.h"
+#include "workers/temperature.h"
 
 namespace lathe::worker {
 
@@ -72,6 +74,9 @@ class Pipeline {
   void end_run(wire::Result report);
   void canaries_ran(const Report& report);
   std::string case_key(const wire::Lease& lease) const;
+  std::string rivals_key(const wire::Lease& lease) const;
+  wire::Evaluation against_fastest(const wire::Lease& lease) const;
+  void note_fastest(const wire::Lease& lease, const std::vector<float>& samples);
 
   std::vector<std::unique_ptr<Sandbox>> builders_;
   Sandbox reference_builder_, runner_;
@@ -83,8 +88,11 @@ class Pipeline {
   std::map<uint64_t, std::unique_ptr<Job>> jobs_;
   uint64_t running_ = 0;  // lease, or 0
   Step step_ = Step::kMeasure;
-  bool again_ = false;       // this measurement is a second attempt
-  wire::Disturbance first_;  // of the first attempt, when it was stolen from
+  bool again_ = false;                     // this measurement is a second attempt
+  wire::Disturbance first_;                // of the first attempt, when it was stolen from
+  std::map<std::string, double> fastest_;  // median seconds measured here, by rivals_key
+  const double timer_seconds_ = timer_seconds();
+  const ProcessorSensors sensors_{""};
   double canary_ = 0;        // the best known, in seconds; 0: none
   std::vector<int> cpus_;    // that the measurement runs on
   double stolen_ = 0;        // stolen_seconds() of them when it began

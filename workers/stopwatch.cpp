@@ -3,6 +3,7 @@
 #include <sys/resource.h>
 
 #include <algorithm>
+#include <limits>
 #include <vector>
 
 namespace lathe::worker {
@@ -28,6 +29,20 @@ double cycle_seconds() {
 }
 
 double clock_hz() { return 1 / std::min({cycle_seconds(), cycle_seconds(), cycle_seconds()}); }
+
+double timer_seconds() {
+  using Clock = std::chrono::steady_clock;
+  constexpr int kBatches = 9, kReadings = 1000;
+  double least = std::numeric_limits<double>::infinity();
+  for (int batch = 0; batch < kBatches; ++batch) {
+    const auto start = Clock::now();
+    Clock::time_point last = start;
+    // Many together, for the clock counts whole nanoseconds; the least, for whatever disturbs adds.
+    for (int i = 0; i < kReadings; ++i) last = Clock::now();
+    least = std::min(least, std::chrono::duration<double>(last - start).count() / kReadings);
+  }
+  return least;
+}
 
 std::optional<double> Stopwatch::cycles(Take take, FunctionRef<std::optional<double>()> work) {
   constexpr double kSameClock = 1.03;

@@ -32,6 +32,10 @@ double cycle_seconds();
 /// Cycles a second now, by the fastest of a few looks: a timer's interrupt is no lower clock.
 double clock_hz();
 
+/// Seconds that lie between two readings of the clock, one right after the other: by so much is too long what
+/// is timed between them.
+double timer_seconds();
+
 /// Times samples in cycles, and leaves those out during which the clock was not at its best or another
 /// process ran here.
 class Stopwatch {

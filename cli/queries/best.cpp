@@ -20,13 +20,13 @@ std::vector<nlohmann::json> achieved(db::Store& store, const db::Coverage& task)
   auto limits = worker::limits_of(store.device(measurement.device).details, measurement.threads);
   if (!limits) return {nullptr, nullptr};
   Roofline limit = roofline(task.flops, store.workload(task.task.workload).bytes, *limits);
-  return {limit.name(), thousandths(limit.share(measurement.seconds))};
+  return {limit.name(), thousandths(limit.share(measurement.told_seconds))};
 }
 
 std::vector<nlohmann::json> best_row(db::Store& store, const db::Coverage& task) {
   const db::Measurement& measurement = task.best->measurement;
-  std::vector<nlohmann::json> row{microseconds(measurement.seconds),
-                                  std::round(task.flops / measurement.seconds / 1e7) / 1e2};
+  std::vector<nlohmann::json> row{microseconds(measurement.told_seconds),
+                                  std::round(task.flops / measurement.told_seconds / 1e7) / 1e2};
   for (nlohmann::json& cell : achieved(store, task)) row.push_back(std::move(cell));
   row.insert(row.end(),
              {task.measured, measurement.confirmed, measurement.confirmed_elsewhere,
@@ -45,7 +45,7 @@ std::vector<nlohmann::json> nearest_row(const db::Coverage& task,
   row.insert(row.end(),
              {nearest->applies ? "nearest shape, whose schedule applies"
                                : "nearest shape, whose schedule does not apply",
-              time_text(nearest->measurement.recorded_ms), microseconds(nearest->measurement.seconds)});
+              time_text(nearest->measurement.recorded_ms), microseconds(nearest->measurement.told_seconds)});
   return row;
 }
 
@@ -65,7 +65,7 @@ std::vector<Standing> standings(db::Store& store, std::span<const db::Coverage> 
     auto limits = worker::limits_of(store.device(measurement.device).details, measurement.threads);
     if (!limits) continue;
     result.push_back({&task, roofline(task.flops, store.workload(task.task.workload).bytes, *limits)});
-    result.back().model_share = static_cast<double>(task.task.calls) * measurement.seconds;
+    result.back().model_share = static_cast<double>(task.task.calls) * measurement.told_seconds;
     model += result.back().model_share;
   }
   for (Standing& standing : result) standing.model_share /= model;
@@ -80,7 +80,7 @@ std::string why_below(db::Store& store, const db::Coverage& task) {
   try {
     tir::Func workload = tir::parse_func(store.workload(task.task.workload).text);
     return tuner::shortfall_text(schedule::replay(schedule::parse_trace(measurement.trace), workload),
-                                 measurement.seconds, {.trials = task.measured});
+                                 measurement.told_seconds, {.trials = task.measured});
   } catch (const Error&) {
     return "";
   }
@@ -118,10 +118,10 @@ Answer answer_below_limit(db::Store& store, const Question& question) {
   for (const Standing& standing : standings(store, tasks)) {
     answer.found = true;
     const db::Measurement& measurement = standing.task->best->measurement;
-    double share = standing.limit.share(measurement.seconds);
+    double share = standing.limit.share(measurement.told_seconds);
     if (share >= tuner::kFarBelow) continue;
     answer.rows.push_back({standing.task->task.name, standing.task->task.calls,
-                           microseconds(measurement.seconds), thousandths(standing.model_share),
+                           microseconds(measurement.told_seconds), thousandths(standing.model_share),
                            standing.limit.name(), thousandths(share), standing.task->measured,
                            why_below(store, *standing.task)});
   }

@@ -14,14 +14,15 @@ struct Interval {
   double seconds = 0, low = 0, high = 0;
 };
 
-/// Of what a best record is ranked by; as wide as its samples where there are too few for the confidence.
+/// Of what a best record is said to take; as wide as its samples where there are too few for the confidence.
 Interval interval_of(db::Store& store, const db::Measurement& measurement) {
-  const std::vector<float> samples = store.ranking_samples(measurement.id);
+  const std::vector<float> samples = store.told_samples(measurement.id);
   const std::vector<double> values(samples.begin(), samples.end());
   const auto [least, most] = std::minmax_element(values.begin(), values.end());
   const Location location = hodges_lehmann(values, kConfidence);
-  return {measurement.seconds, std::min(std::max(location.low, *least), measurement.seconds),
-          std::max(std::min(location.high, *most), measurement.seconds)};
+  const double seconds = measurement.told_seconds;
+  return {seconds, std::min(std::max(location.low, *least), seconds),
+          std::max(std::min(location.high, *most), seconds)};
 }
 
 struct Estimate {

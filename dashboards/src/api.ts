@@ -110,6 +110,11 @@ export interface TrialLife extends Trial {
   compiler: string;
   revision: string;
   clock_hz: number | null;
+  disturbed: number | null; // the share of samples during which something else ran
+  canary: number | null; // the slowest beside the samples, times the best known
+  celsius: number | null;
+  timer_seconds: number | null; // what reading the clock added to each sample
+  driver: string;
   confirmed: boolean;
   suspect: boolean;
   leases: Lease[];

@@ -455,5 +455,36 @@ TEST(Compile, MasksOfEveryNthElement) {
               << "stride " << stride << ", row " << row << ", lane " << k;
     }
 }
+
+/// What a condition has computed its sides do not compute again: not through loads that are masked for one
+/// side, nor from a select inside that has sides of its own.
+TEST(Compile, SidesOfASelectTakeWhatItsConditionHas) {
+  const Target target = resolve_target("cpu:mcpu=x86-64-v4");
+  constexpr int64_t kRows = 7;
+  Buffer x = tir::buffer("x", {kRows, 16}, kFloat32), w = tir::buffer("w", {2, kRows}, kFloat32),
+         y = tir::buffer("y", {kRows, 16}, kFloat32);
+  Var i = var("i");
+  auto many = [](const Expr& e) { return broadcast(e, 16); };
+  // Below zero `e` times what stands beside it.
+  auto sloped = [&](const Expr& e, int64_t which) {
+    return select(less(e, many(Expr(0.0))), e * many(load(w, {Expr(which), i})), e);
+  };
+  const Expr loaded = load(x, {i, ramp(Expr(0), Expr(1), 16)}),
+             once = sloped(many(Expr(1.0)) - intrinsic(Intrinsic::kSqrt, loaded), 0),
+             twice = sloped(many(Expr(0.5)) - intrinsic(Intrinsic::kSqrt, once * once), 1);
+  tir::Func f =
+      func("slopes", {x, w, y}, for_loop(i, kRows, store(y, {i, ramp(Expr(0), Expr(1), 16)}, twice)));
+  // One for each that is written.
+  EXPECT_EQ(count(assembly_of(f, target), "vsqrtps"), 2);
+  auto params = [&] {
+    Tensor data = random_tensor({kRows, 16}, kFloat32, 3);
+    for (int64_t k = 0; k < data.size(); ++k) data.set(k, std::abs(data.value(k)) * 4);
+    return std::vector<Tensor>{data, random_tensor({2, kRows}, kFloat32, 4), zeros({kRows, 16}, kFloat32)};
+  };
+  std::vector<Tensor> found = params(), expected = params();
+  run_kernel(f, host_target(), found);
+  tir::interpret(f, expected);
+  EXPECT_LE(max_relative_error(found[2], expected[2]), 1e-6);
+}
 }  // namespace
 }  // namespace lathe::codegen

@@ -189,6 +189,12 @@ try {
     await samples.getByRole('button', { name: /^Table/ }).click();
     assert.equal(await samples.locator('tbody tr').count(), life.samples.length);
     await page.getByText('get_block').first().waitFor();
+    // What it was measured under came all the way from the worker.
+    assert.ok(life.clock_hz > 0 && life.canary >= 1 && life.timer_seconds > 0, JSON.stringify(life));
+    assert.match(life.driver, /^Linux /);
+    await page.getByText(`driven by ${life.driver}`).waitFor();
+    const timer = page.locator('dl.figures > *').filter({ hasText: 'Reading the clock' });
+    assert.match(await timer.innerText(), / ns/);
     await close(page);
   });
 

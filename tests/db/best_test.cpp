@@ -38,12 +38,31 @@ TEST_F(BestTest, RanksByTheConfirmedTime) {
   Measurement lucky = confirmed("lucky", 1e-3f);
   confirmed("steady", 2e-3f);
   EXPECT_EQ(farm_.best()->measurement.trace, "lucky");
-  store_.confirm(lucky.id,
-                 std::vector<float>{3e-3f, 3e-3f});  // the median of 1, 3, 3: it had only been lucky
+  // The median of 1, 3, 3, whichever of them had more samples: it had only been lucky.
+  store_.confirm(lucky.id, std::vector<float>{3e-3f});
+  store_.confirm(lucky.id, std::vector<float>{3e-3f, 3e-3f});
   EXPECT_EQ(farm_.best()->measurement.trace, "steady");
   Measurement kept = store_.top({.workload = farm_.workload, .target = farm_.target}, 2).at(1);
   EXPECT_FLOAT_EQ(kept.seconds, 3e-3f);
   EXPECT_FLOAT_EQ(kept.summary.median, 1e-3f);  // the first samples stay
+}
+
+TEST_F(BestTest, IsToldByWhatDoesNotRankIt) {
+  const MeasurementId id = confirmed("a", 1e-3f).id;
+  confirmed("b", 2e-3f);
+  EXPECT_FLOAT_EQ(farm_.best()->measurement.told_seconds, 1e-3f) << "by what ranks it, for want of others";
+  store_.confirm(id, std::vector<float>{3e-3f}, {}, /*tells=*/true);
+  EXPECT_EQ(farm_.best()->measurement.trace, "a");
+  EXPECT_FLOAT_EQ(farm_.best()->measurement.seconds, 1e-3f);
+  EXPECT_FLOAT_EQ(farm_.best()->measurement.told_seconds, 3e-3f);
+  EXPECT_EQ(store_.told_samples(id), std::vector<float>{3e-3f});
+  // Of a worker that is no longer believed neither counts; what is left does both.
+  farm_.now_ms += 1000;
+  const WorkerId other = store_.add_worker("v", farm_.device);
+  store_.confirm(id, std::vector<float>{1.5e-3f}, other, /*tells=*/true);
+  store_.set_suspect(farm_.worker, 0);
+  EXPECT_FLOAT_EQ(farm_.best()->measurement.seconds, 1.5e-3f);
+  EXPECT_FLOAT_EQ(farm_.best()->measurement.told_seconds, 1.5e-3f);
 }
 
 /// A file may come from anywhere.
@@ -56,7 +75,7 @@ TEST_F(BestTest, SamplesThatAreNoTimesAreADamagedDatabase) {
     for (const char* table : {"confirmation", "measurement"})
       store_.database().run(fmt::format("UPDATE {} SET samples = ?", table), {as_blob(samples)});
     try {
-      store_.ranking_samples(id);
+      store_.told_samples(id);
       ADD_FAILURE() << samples.size();
     } catch (const Error& error) {
       EXPECT_EQ(error.what(), message);

@@ -51,6 +51,8 @@ class PackTest : public ::testing::Test {
     farm_.measured("fast", {1.1e-3f, 1e-3f});
     store_.confirm(store_.history(farm_.workload, farm_.target).back().id,
                    std::vector<float>{1.2e-3f, 1.3e-3f});
+    store_.confirm(store_.history(farm_.workload, farm_.target).back().id, std::vector<float>{1.5e-3f}, {},
+                   /*tells=*/true);
     const std::vector<ModelTask> tasks = {{.workload = farm_.workload, .name = "mm", .calls = 2}};
     const ModelId model = store_.add_model("net", sha256("2 " + sha256("mm") + "\n"));
     store_.set_model_tasks(model, farm_.target, tasks);
@@ -157,12 +159,44 @@ TEST_F(PackTest, WhatIsImportedRanksAsItDid) {
   const Best there = farm_.best().value();
   EXPECT_EQ(best.measurement.trace, "fast");
   EXPECT_EQ(best.measurement.seconds, there.measurement.seconds);
+  EXPECT_FLOAT_EQ(best.measurement.told_seconds, 1.5e-3f) << "by a confirmation that does not rank it";
   EXPECT_EQ(best.measurement.samples, there.measurement.samples);
   EXPECT_EQ(best.measurement.recorded_ms, there.measurement.recorded_ms);
   EXPECT_TRUE(best.measurement.confirmed);
   EXPECT_EQ(best.measurement.program, "program of fast") << "computed, not read";
   EXPECT_EQ(other_.workload(workload).flops, 100);
   EXPECT_EQ(other_.model_tasks(other_.find_model("net").value(), target).at(0).calls, 2);
+}
+
+TEST_F(PackTest, WhatItWasMeasuredUnderGoesAlong) {
+  const Conditions known{.clock_hz = 3.1e9,
+                         .disturbed = 0.25,
+                         .canary = 1.07,
+                         .celsius = -3.5,
+                         .timer_seconds = 24.1e-9,
+                         .driver = "Linux 6.1.0"};
+  TrialResult result{
+      .lease = farm_.leased("told").id, .device = farm_.device, .samples = {1e-3f}, .conditions = known};
+  store_.record(std::span(&result, 1));
+  NewTrial again{.workload = farm_.workload, .trace = "told", .purpose = Purpose::kConfirm};
+  const TrialId trial = store_.add_trials(farm_.job, std::span(&again, 1)).at(0).trial;
+  result.lease = store_.grant(trial, "w", 1)->id;
+  result.conditions.celsius = 60;
+  store_.record(std::span(&result, 1));
+  const std::string pack = exported("a.pack");
+  const std::string lines = read_file(pack + "/measurements.jsonl");
+  EXPECT_THAT(lines, ::testing::HasSubstr(R"("celsius":-3.5)"));
+  EXPECT_THAT(lines, ::testing::HasSubstr(R"("celsius":60.0)")) << "of the confirmation";
+  import(pack);
+  export_pack(other_, folder_ / "b.pack", {});
+  EXPECT_EQ(read_file(folder_ / "b.pack/measurements.jsonl"), lines);
+  // No worker measures at such a temperature.
+  std::string hot = lines;
+  hot.replace(hot.find("-3.5"), 4, "1e99");
+  rewrite(pack, "measurements.jsonl", hot, /*honest=*/true);
+  Farm third(database_in(folder_, "third.db"));
+  const ImportReport report = import_pack(third.store, pack, plain_meaning());
+  EXPECT_EQ(report.added.measurements, 2) << "the line is left out";
 }
 
 TEST_F(PackTest, AnImportEndsAChoiceMadeBefore) {

@@ -81,8 +81,7 @@ TEST_F(ViewsTest, AClockIsThatOfAWorkersNewestMeasurements) {
     TrialResult result{.lease = farm_.leased(fmt::format("at {}", ghz)).id,
                        .device = farm_.device,
                        .samples = {1e-3f},
-                       .clock_hz = ghz * 1e9,
-                       .disturbed = ghz == 2.0 ? 0.6 : 0};
+                       .conditions = {.clock_hz = ghz * 1e9, .disturbed = ghz == 2.0 ? 0.6 : 0}};
     store_.record(std::span(&result, 1));
   }
   const WorkerClock clock = store_.worker_clock("w", 3).value();  // the first is too old
@@ -93,8 +92,31 @@ TEST_F(ViewsTest, AClockIsThatOfAWorkersNewestMeasurements) {
   EXPECT_TRUE(clock.is_throttled);
   EXPECT_DOUBLE_EQ(clock.throttled, 1.0 / 3);  // 2.9 GHz is near enough
   EXPECT_DOUBLE_EQ(clock.disturbed, 0.2);
-  EXPECT_EQ(store_.trial_life(8)->clock_hz, 2e9);
+  EXPECT_EQ(store_.trial_life(8)->conditions.clock_hz, 2e9);
   EXPECT_FALSE(store_.worker_clock("somebody else", 32));
+}
+
+TEST_F(ViewsTest, ATrialSaysWhatItWasMeasuredUnder) {
+  const Conditions known{.clock_hz = 2e9,
+                         .disturbed = 0,
+                         .canary = 1.1,
+                         .celsius = 55.5,
+                         .timer_seconds = 25e-9,
+                         .driver = "Linux 6.1.0"};
+  const auto recorded = [&](const std::string& trace, const Conditions& conditions) {
+    const Lease lease = farm_.leased(trace);
+    TrialResult result{
+        .lease = lease.id, .device = farm_.device, .samples = {1e-3f}, .conditions = conditions};
+    EXPECT_EQ(store_.record(std::span(&result, 1)).at(0), Recorded::kRecorded);
+    return store_.trial_life(lease.trial)->conditions;
+  };
+  EXPECT_EQ(recorded("said", known), known);
+  EXPECT_EQ(recorded("unsaid", {}), Conditions()) << "an old worker's, which says nothing";
+  // A worker may say anything: what cannot be is not known, and costs no result.
+  EXPECT_EQ(
+      recorded("impossible",
+               {.clock_hz = 0, .disturbed = 2, .canary = -1, .celsius = NAN, .timer_seconds = INFINITY}),
+      Conditions());
 }
 
 TEST_F(ViewsTest, TheQuarantinedComeWithWhomTheyTookAway) {

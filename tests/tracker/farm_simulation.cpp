@@ -220,6 +220,7 @@ class Simulation final : private Outside, private Journal {
   }
   std::vector<Recipe> recipes(std::span<const TrialId> trials) override { return journal_.recipes(trials); }
   std::string owner(JobId job) override { return journal_.owner(job); }
+  void ping() override { journal_.ping(); }
   std::vector<LeaseId> commit(std::span<const Record> records) override {
     maybe_crash();
     std::vector<LeaseId> refused = journal_.commit(records);

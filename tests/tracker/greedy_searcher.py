@@ -21,4 +21,4 @@ begun = call(call="begin", model="net", model_digest=hashlib.sha256(f"1 {DIGEST}
                                    "bytes": 1, "name": "dense", "calls": 1}])
 while True:
     call(call="submit", candidates=[{"workload": begun["workloads"][0], "trace": "t", "program": "p", "predicted": 0,
-                                     "confirm": False, "evaluation": {}}])
+                                     "purpose": 0, "evaluation": {}}])

@@ -97,7 +97,7 @@ TEST_F(StoreJournals, KeepSuspectsAndWhoIsDrained) {
     commit(Drained{"v", true});
     commit(Drained{"v", false});
     Candidate again = candidate("before the good canary");
-    again.confirm = true;
+    again.purpose = db::Purpose::kConfirm;
     EXPECT_EQ(journal->add(static_cast<JobId>(job_), std::span(&again, 1)).at(0).measured_by, "w");
   }
   const JournalState state = open_store_journal(folder_ / "t.db")->start();
@@ -110,6 +110,38 @@ TEST_F(StoreJournals, KeepSuspectsAndWhoIsDrained) {
   const std::vector<db::Measurement> left = store_.history(workload_, store_.job(job_).target);
   ASSERT_EQ(left.size(), 1u);
   EXPECT_EQ(left[0].trace, "before the good canary");
+}
+
+TEST_F(StoreJournals, KeepWhatAWorkerSaysOfItsConditions) {
+  auto journal = open();
+  journal->start();
+  LeaseId lease = 0;
+  const auto measured = [&](const std::string& device, const wire::Result& said) {
+    const Candidate one = candidate(device + std::to_string(lease));
+    const Submission trial = journal->add(static_cast<JobId>(job_), std::span(&one, 1)).at(0);
+    wire::Result result = said;
+    result.lease = ++lease;
+    result.trial = trial.trial;
+    result.samples = {1.0f};
+    const Record records[] = {Leased{trial.trial, {.lease = lease, .worker = "w"}, device},
+                              Finished{trial.trial, static_cast<JobId>(job_), "w", device, result}};
+    journal->commit(records);
+    return store_.trial_life(static_cast<db::TrialId>(trial.trial))->conditions;
+  };
+  const db::Conditions all =
+      measured(R"({"host":"h","kernel":"Linux 6.1.0"})",
+               {.disturbance = {.taken = 4, .disturbed = 1, .canary = 1.5, .clock_hz = 3e9},
+                .celsius = 51.5,
+                .timer_seconds = 25e-9});
+  EXPECT_EQ(all, (db::Conditions{.clock_hz = 3e9,
+                                 .disturbed = 0.25,
+                                 .canary = 1.5,
+                                 .celsius = 51.5,
+                                 .timer_seconds = 25e-9,
+                                 .driver = "Linux 6.1.0"}));
+  EXPECT_EQ(measured(R"({"host":"h","kernel":"Linux 6.1.0","driver":"NVIDIA 550.54"})", {}).driver,
+            "NVIDIA 550.54");
+  EXPECT_EQ(measured(R"({"host":"h"})", {}), db::Conditions()) << "an old worker's";
 }
 
 TEST_F(StoreJournals, BoundTimesByTheWorkload) {

@@ -101,6 +101,25 @@ TEST_F(BuilderTest, MeasuresSchedulesOfAProgram) {
   }
 }
 
+TEST_F(BuilderTest, GivesUpWhatIsSlowerThanTheFastestItHasMeasured) {
+  const tir::Func func = tir::canonical(
+      schedule::conv2d({.out_blocks = 4, .in_blocks = 4, .height = 56, .width = 56}, kFloat32));
+  wire::Lease fast = lease(1, func, to_json(schedule::default_trace(func, target_))),
+              slow = lease(2, func, to_json(schedule::Trace{}));
+  // As a search that knew of neither when it submitted both.
+  for (wire::Lease* each : {&fast, &slow})
+    each->evaluation = {.max_samples = 8,
+                        .budget_seconds = 10,
+                        .relative_interval = 0,
+                        .incumbent_seconds = wire::kNoIncumbent};
+  wire::Lease confirmed = slow;
+  confirmed.lease = 3;
+  confirmed.evaluation.incumbent_seconds = 0;
+  EXPECT_EQ(process({fast}).at(1).samples.size(), 8u);
+  EXPECT_LT(process({slow}).at(2).samples.size(), 4u);
+  EXPECT_EQ(process({confirmed}).at(3).samples.size(), 8u) << "whoever confirms wants all samples";
+}
+
 /// A dense layer of any number of rows.
 constexpr const char* kOpenDense =
     R"(func dense[n](a: float32[n, 40], b: float32[40, 64]) -> (c: float32[n, 64]) {

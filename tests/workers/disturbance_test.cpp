@@ -3,7 +3,9 @@
 #include <gmock/gmock.h>
 
 #include <deque>
+#include <random>
 
+#include "core/support/statistics.h"
 #include "workers/jobs.h"
 #include "workers/measure.h"
 
@@ -120,6 +122,45 @@ TEST(Sampler, TakesTheFastestOfTheDisturbedWhenTimeIsOver) {
   Sampler one(kThree);
   one.add(8, true);
   EXPECT_THAT(one.samples(), SizeIs(1));
+}
+
+/// Samples taken of a candidate until it is given up, of at most 20.
+int taken(const std::vector<double>& seconds, double incumbent) {
+  const wire::Evaluation evaluation{.max_samples = 20,
+                                    .budget_seconds = 1,
+                                    // Equal samples are never precise enough.
+                                    .relative_interval = -1,
+                                    .incumbent_seconds = incumbent};
+  Sampler sampler(evaluation);
+  int count = 0;
+  for (; !sampler.done(0.1); ++count)
+    sampler.add(seconds[static_cast<size_t>(count) % seconds.size()], false);
+  return count;
+}
+
+TEST(Sampler, GivesUpALoserTheSoonerTheMoreItHasLost) {
+  EXPECT_EQ(taken({1.6}, 1), 1);
+  EXPECT_EQ(taken({1.4, 1.3}, 1), 2);
+  EXPECT_EQ(taken({1.15}, 1), 3);
+  EXPECT_EQ(taken({1.05}, 1), 6) << "once its interval is clear of the incumbent";
+  EXPECT_EQ(taken({1.02}, 1), 20) << "as good as the incumbent: it may be a leader";
+  EXPECT_EQ(taken({9}, 0), 20) << "without an incumbent there are no losers";
+  EXPECT_EQ(taken({9}, wire::kNoIncumbent), 20);
+}
+
+TEST(Sampler, NeverGivesUpAWinner) {
+  EXPECT_EQ(taken({1.4, 1.19, 0.9, 0.9, 0.9}, 1), 20) << "its first runs were slow";
+  // One that is given up is never measured as faster than the incumbent.
+  std::mt19937 random(1);
+  std::lognormal_distribution<double> noise(0, 0.1);
+  for (int i = 0; i < 500; ++i) {
+    const wire::Evaluation evaluation{.max_samples = 20, .budget_seconds = 1, .incumbent_seconds = 1};
+    Sampler sampler(evaluation);
+    while (!sampler.done(0.1)) sampler.add((1 + i / 1000.0) * noise(random), false);
+    if (sampler.samples().size() < 20) {
+      EXPECT_GT(summarize(sampler.samples()).median, 1) << i;
+    }
+  }
 }
 
 TEST(Jobs, CarryTheDisturbance) {

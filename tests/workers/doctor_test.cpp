@@ -11,6 +11,9 @@
 namespace lathe::worker {
 namespace {
 
+// This machine's GPUs are none of a test's.
+constexpr const char* kNoLibrary = "no-such-library.so.1";
+
 /// A system of files as a test wants it.
 class Doctor : public testing::Test {
  protected:
@@ -20,7 +23,7 @@ class Doctor : public testing::Test {
     std::ofstream(file) << line << "\n";
   }
   Finding finding(const std::string& check, const ForeignLoad& load = {}) {
-    for (const Finding& found : examine(folder_.path(), load))
+    for (const Finding& found : examine(folder_.path(), load, kNoLibrary))
       if (found.check == check) return found;
     fail("no check {}", check);
   }
@@ -28,7 +31,7 @@ class Doctor : public testing::Test {
 };
 
 TEST_F(Doctor, SaysWhatASystemDoesNotTell) {
-  for (const Finding& found : examine(folder_.path(), {})) {
+  for (const Finding& found : examine(folder_.path(), {}, kNoLibrary)) {
     if (found.check == "isolated cores") continue;  // no file, no such cores
     EXPECT_EQ(found.verdict, Verdict::kGood) << found.check << ": " << found.found;
     EXPECT_EQ(found.fix, "") << found.check;
@@ -69,6 +72,60 @@ TEST_F(Doctor, KnowsWhatElseDisturbs) {
   EXPECT_EQ(finding("quota").verdict, Verdict::kGood);
   EXPECT_EQ(finding("other programs", {.busy = 0.5}).verdict, Verdict::kBad);
   EXPECT_EQ(finding("stolen by the host", {.stolen = 0.25}).found, "25.0% of the cores");
+}
+
+class DoctorOfGpus : public Doctor {
+ protected:
+  ~DoctorOfGpus() override { unsetenv("FAKE_GPU_0"), unsetenv("FAKE_GPU_2"); }
+  std::vector<Finding> gpus(const char* library) {
+    std::vector<Finding> found = examine(folder_.path(), {}, library);
+    std::erase_if(found, [](const Finding& finding) { return finding.check != "GPU clocks"; });
+    return found;
+  }
+};
+
+TEST_F(DoctorOfGpus, SaysThatThereAreNone) {
+  const std::vector<Finding> found = gpus(kNoLibrary);
+  ASSERT_EQ(found.size(), 1u);
+  EXPECT_EQ(found[0].found, "none: no GPU that its driver tells of");
+  EXPECT_EQ(found[0].verdict, Verdict::kGood);
+  EXPECT_EQ(found[0].fix, "");
+}
+
+TEST_F(DoctorOfGpus, AsksNvidiasLibrary) {
+  setenv("FAKE_GPU_0", "1410 1980 1", 1);  // idle
+  setenv("FAKE_GPU_2", "900 1980 64", 1);  // of power, and twice of heat
+  std::vector<Finding> found = gpus(FAKE_NVML);
+  ASSERT_EQ(found.size(), 2u) << "one that has failed is left out";
+  EXPECT_EQ(found[0].found, "Fake 0: 1410 of 1980 MHz, not known to be held");
+  EXPECT_EQ(found[0].verdict, Verdict::kNote);
+  EXPECT_EQ(found[0].fix, "nvidia-smi -i 0 -lgc 1485");
+  EXPECT_EQ(found[1].found, "Fake 2: 900 of 1980 MHz, slowed by its power limit, heat");
+  EXPECT_EQ(found[1].verdict, Verdict::kBad);
+  EXPECT_EQ(found[1].fix, "nvidia-smi -i 2 -lgc 1485")
+      << "its number on the board, not its place in the list";
+  setenv("FAKE_GPU_0", "1410 1980 2", 1);  // as somebody chose
+  unsetenv("FAKE_GPU_2");                  // a driver that tells no clock
+  found = gpus(FAKE_NVML);
+  ASSERT_EQ(found.size(), 1u);
+  EXPECT_EQ(found[0].found, "Fake 0: 1410 of 1980 MHz, held");
+  EXPECT_EQ(found[0].verdict, Verdict::kGood);
+  EXPECT_EQ(found[0].fix, "");
+}
+
+TEST_F(DoctorOfGpus, ReadsTheFilesOfAmdsDriver) {
+  put("/sys/class/drm/card10/device/pp_dpm_sclk", "0: 500Mhz\n1: 1900Mhz *\n2: 2100Mhz");
+  put("/sys/class/drm/card2/device/pp_dpm_sclk", "0: 300Mhz *\n1: 800Mhz");
+  put("/sys/class/drm/card2/device/product_name", "Instinct");
+  put("/sys/class/drm/card2/device/power_dpm_force_performance_level", "profile_standard");
+  put("/sys/class/drm/card2-DP-1/device/pp_dpm_sclk", "0: 1Mhz *");
+  put("/sys/class/drm/card3/device/vendor", "0x8086");
+  const std::vector<Finding> found = gpus(kNoLibrary);
+  ASSERT_EQ(found.size(), 2u);
+  EXPECT_EQ(found[0].found, "Instinct: 300 of 800 MHz, held");
+  EXPECT_EQ(found[1].found, "card10: 1900 of 2100 MHz, not known to be held");
+  EXPECT_EQ(found[1].fix,
+            "echo profile_standard > /sys/class/drm/card10/device/power_dpm_force_performance_level");
 }
 
 TEST(ForeignLoad, IsTheTimeOfOthers) {

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <optional>
 #include <tuple>
+#include <utility>
 
 #include "core/codegen/llvm/emitter.h"
 #include "core/codegen/llvm/vector_math.h"
@@ -57,7 +58,7 @@ llvm::Value* Emitter::value(const Expr& e) {
     case ExprKind::kNot:
       return b_.CreateNot(value(e.as<Not>()->a));
     case ExprKind::kSelect:
-      return select(*e.as<Select>());
+      return known_or(e, [&] { return select(*e.as<Select>()); });
     case ExprKind::kCast:
       return cast(*e.as<Cast>());
     case ExprKind::kIntrinsic:
@@ -73,7 +74,7 @@ llvm::Value* Emitter::value(const Expr& e) {
       return b_.CreateAdd(b_.CreateVectorSplat(lanes, value(r.base)), offsets);
     }
     case ExprKind::kLoad:
-      return load(*e.as<tir::Load>());
+      return known_or(e, [&] { return load(*e.as<tir::Load>()); });
     case ExprKind::kAny:
       break;
   }
@@ -295,7 +296,10 @@ llvm::Value* Emitter::guarded(llvm::Value* condition, llvm::Type* type,
   llvm::BasicBlock *wanted = block("wanted"), *end = block("end");
   b_.CreateCondBr(condition, wanted, end);
   b_.SetInsertPoint(wanted);
+  // What is computed here is there for nothing behind.
+  const bool keeps = std::exchange(keeps_known_, false);
   llvm::Value* v = emit_value();
+  keeps_known_ = keeps;
   // Emitting the value may have opened blocks of its own.
   llvm::BasicBlock* from = b_.GetInsertBlock();
   b_.CreateBr(end);
@@ -321,22 +325,41 @@ llvm::Value* Emitter::select(const Select& e) {
   return b_.CreateSelect(condition, a, b);
 }
 
+/// What the condition of a select around has computed, for all lanes it might be wanted in: computed anew, by
+/// loads under other masks, it would be another value, and so would all that is made of it.
+llvm::Value* Emitter::known_or(const Expr& e, FunctionRef<llvm::Value*()> emit_value) {
+  // Without a mask all lanes are wanted.
+  for (const Known& known : known_)
+    if ((mask_ || !known.mask) && structural_equal(known.expr, e)) return known.value;
+  llvm::Value* v = emit_value();
+  if (keeps_known_) known_.push_back({e, v, mask_});
+  return v;
+}
+
 /// Both sides are computed, loads only in the lanes that want them.
 llvm::Value* Emitter::vector_select(const Select& e) {
+  const size_t known = known_.size();
+  const bool keeps = std::exchange(keeps_known_, true);
   llvm::Value* condition = value(e.condition);
+  keeps_known_ = keeps;
   llvm::Value* outer = mask_;
   auto side = [&](const Expr& v, bool if_true) {
-    if (needs_guard(v, e.condition)) {
+    const bool masks = needs_guard(v, e.condition);
+    if (masks) {
       llvm::Value* lanes = if_true ? condition : b_.CreateNot(condition);
       // Loads inside look at the mask.
       mask_ = outer ? b_.CreateAnd(outer, lanes) : lanes;
     }
+    keeps_known_ = keeps && !masks;
     llvm::Value* result = value(v);
+    keeps_known_ = keeps;
     mask_ = outer;
     return result;
   };
   llvm::Value* if_true = side(e.if_true, true);
-  return b_.CreateSelect(condition, if_true, side(e.if_false, false));
+  llvm::Value* if_false = side(e.if_false, false);
+  known_.resize(known);
+  return b_.CreateSelect(condition, if_true, if_false);
 }
 
 llvm::Value* Emitter::intrinsic(const IntrinsicCall& e) {

@@ -100,6 +100,7 @@ class Emitter {
   llvm::Value* division(const Binary& e, llvm::Value* a, llvm::Value* b);
   llvm::Value* select(const Select& e);
   llvm::Value* vector_select(const Select& e);
+  llvm::Value* known_or(const Expr& e, FunctionRef<llvm::Value*()> emit_value);
   llvm::Value* intrinsic(const IntrinsicCall& e);
   llvm::Value* float_intrinsic(Intrinsic f, llvm::Value* a, DataType dtype);
   llvm::Value* per_lane_call(const std::string& libm_name, llvm::ArrayRef<llvm::Value*> args);
@@ -153,11 +154,19 @@ class Emitter {
   KernelState& state_;
   llvm::Function* function_;
   llvm::IRBuilder<> b_;
-  llvm::BasicBlock* allocas_;                // the function's first block: stack slots only
-  llvm::Value* parallel_ = nullptr;          // LatheParallel*, in the kernel's own function
-  llvm::Value* apart_ = nullptr;             // there: the result is not where the input of leading_copy is
-  llvm::Value* mask_ = nullptr;              // the lanes that a vector select or a mask wants, or all
-  llvm::Value* statement_mask_ = nullptr;    // those that the statement at hand stores; not none of them
+  llvm::BasicBlock* allocas_;              // the function's first block: stack slots only
+  llvm::Value* parallel_ = nullptr;        // LatheParallel*, in the kernel's own function
+  llvm::Value* apart_ = nullptr;           // there: the result is not where the input of leading_copy is
+  llvm::Value* mask_ = nullptr;            // the lanes that a vector select or a mask wants, or all
+  llvm::Value* statement_mask_ = nullptr;  // those that the statement at hand stores; not none of them
+  /// What conditions of the vector selects around have computed: for more lanes than their sides want.
+  struct Known {
+    Expr expr;
+    llvm::Value* value;
+    llvm::Value* mask;
+  };
+  std::vector<Known> known_;
+  bool keeps_known_ = false;                 // in a condition: what is computed here is there for the sides
   const tir::BufferNode* stored_ = nullptr;  // what the statement at hand writes
   bool in_parallel_;                         // the body of a parallel loop
   int64_t stack_bytes_ = 0;

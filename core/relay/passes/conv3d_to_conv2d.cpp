@@ -10,7 +10,7 @@
 namespace lathe::relay {
 namespace {
 
-/// Deeper results and kernels, and larger batches, are no model's; a table may name every image (`seen_by`).
+/// Deeper results and kernels, and larger batches, are no model's.
 constexpr int64_t kMostDepths = 1 << 10, kMostBatch = 1 << 10;
 
 /// A volume (N, C, D, H, W) as images (D * N, C, H, W).
@@ -37,6 +37,22 @@ Expr transpose(const Expr& e, Ints axes) {
   return typed_call("transpose", {e}, make<TransposeAttrs>(std::optional(std::move(axes))));
 }
 
+/// Along `axis`, `count` elements from `first` on, `stride` apart.
+struct Points {
+  int64_t axis = 0, first = 0, count = 0, stride = 1;
+};
+Expr points_of(const Expr& e, std::span<const Points> all) {
+  auto a = std::make_unique<StridedSliceAttrs>();
+  a->axes.emplace();
+  for (const Points& p : all) {
+    a->axes->push_back(p.axis);
+    a->begin.push_back(p.first);
+    a->end.push_back(p.first + (p.count - 1) * p.stride + 1);
+    a->strides.push_back(p.stride);
+  }
+  return typed_call("strided_slice", {e}, seal(std::move(a)));
+}
+
 /// (D * N, C, H, W) -> (N, C, D, H, W)
 Expr volume_of(const Images& images) {
   Ints shape = shape_of(images.expr);
@@ -60,6 +76,10 @@ struct Convolution {
     for (size_t s : {1, 2})
       if (kernel[s + 2] != 1 || window.strides[s] != 1 || window.before[s] || window.after[s]) return false;
     return true;
+  }
+  /// Along axis `d` it sees each stride-th point and no neighbours.
+  bool skips(size_t d) const {
+    return kernel[d + 2] == 1 && window.strides[d] > 1 && !window.before[d] && !window.after[d];
   }
   /// Spatial axes 1 and 2 of the volume. What the depth does is in which images are seen.
   std::unique_ptr<ConvAttrs> attrs_of_images() const {
@@ -94,18 +114,12 @@ Expr seen_by(const Convolution& c, const Images& data, int64_t tap) {
           n = data.batch;
   // A kernel of depth 1 without stride.
   if (depths * n == shape_of(data.expr)[0]) return data.expr;
-  // Depth lies outside the batch: a stride takes n images and leaves out n * (stride - 1), which no strided
-  // slice does.
-  if (n > 1 && stride > 1) {
-    Tensor rows({depths * n}, kInt32);
-    for (int64_t i = 0; i < rows.size(); ++i) rows.set_integer(i, (first + i / n * stride) * n + i % n);
-    return typed_call("take", {data.expr, typed_constant(rows)},
-                      make<TakeAttrs>(int64_t{0}, std::optional<int64_t>(0)));
-  }
-  auto a = std::make_unique<StridedSliceAttrs>();
-  a->begin = {first * n}, a->end = {(first + (depths - 1) * stride + 1) * n}, a->strides = {stride};
-  a->axes = Ints{0};
-  return typed_call("strided_slice", {data.expr}, seal(std::move(a)));
+  if (n == 1 || stride == 1) return points_of(data.expr, {{{0, first * n, depths * n, stride}}});
+  // Depth lies outside the batch, so a stride takes the n images of a depth and leaves out those of others.
+  Ints shape = shape_of(data.expr);
+  Expr apart = reshape(data.expr, {shape[0] / n, n, shape[1], shape[2], shape[3]});
+  return reshape(points_of(apart, {{{0, first, depths, stride}}}),
+                 {depths * n, shape[1], shape[2], shape[3]});
 }
 
 /// Padding of the depth is whole images; that within images is left to their convolution.
@@ -165,16 +179,37 @@ Expr convolution_of_rows(const Convolution& c, const Expr& data, const Expr& wei
   return reshape(typed_call("nn.conv2d", {image, kernel}, seal(std::move(a))), c.result);
 }
 
+/// The convolution of those points alone that it sees: what it leaves out is not moved, and without strides a
+/// kernel of one point is a product.
+Ref<Call> of_points_seen(const Call& call) {
+  Convolution c(call);
+  std::vector<Points> seen;
+  auto a = mutate(c.attrs);
+  a->strides = c.window.strides;
+  for (size_t d = 0; d < 3; ++d) {
+    if (!c.skips(d)) continue;
+    seen.push_back({static_cast<int64_t>(d) + 2, 0, c.result[d + 2], c.window.strides[d]});
+    a->strides[d] = 1;
+  }
+  if (seen.empty()) return Ref<Call>(&call);
+  return typed_call("nn.conv3d", {points_of(call.args[0], seen), call.args[1]}, seal(std::move(a)))
+      .cast<Call>();
+}
+
 /// visit() gives each expression as a volume; `images_` remembers those that were computed as images.
 /// Operands are visited before their users, so a user finds in `images_` which operands are images. The
 /// volume that visit() gives of those is left unused, and vanishes, where all users take images.
 class ToImages final : public ExprMutator {
-  Expr visit_call(const Ref<Call>& e) override {
+  Expr visit_call(const Ref<Call>& given) override {
+    // Images are taken as they are: a convolution of them has the strides within them.
+    const bool is_moved = is_convolution(*given) && !images_.count(given->args[0].get());
+    const Ref<Call> e = is_moved ? of_points_seen(*given) : given;
+    made_.push_back(e);
     if (is_convolution(*e) && Convolution(*e).sees_depth_alone())
       return convolution_of_rows(Convolution(*e), visit(e->args[0]), visit(e->args[1]));
     Images result = is_convolution(*e) ? convolution(*e) : image_call(*e);
     if (!result.expr) return visit_default(e);
-    images_[e.get()] = result;
+    images_[given.get()] = result;
     return volume_of(result);
   }
 
@@ -245,6 +280,7 @@ class ToImages final : public ExprMutator {
   }
 
   std::map<const Node*, Images> images_, converted_;
+  std::vector<Expr> made_;  // what the maps name stays
 };
 
 }  // namespace

@@ -1,6 +1,6 @@
 // One trial from its submission to its result.
 import type { Lease, TrialLife } from '../api';
-import { clock, digits, duration, gigahertz, latency, latencyUnit, relativeError, shortStep } from '../format';
+import { clock, digits, duration, gigahertz, latency, latencyUnit, percent, relativeError, shortStep, times } from '../format';
 import { useAsked } from '../live';
 import { to } from '../route';
 import { traceText } from '../trace';
@@ -29,11 +29,16 @@ export function TrialPage({ id }: { id: string }) {
         {trial.job && <a href={to('jobs', trial.job, 'trials')}>job {trial.job.slice(0, 8)}</a>} · workload {trial.workload} ·{' '}
         {trial.purpose === 'confirm' ? 'measured again to confirm a winner: its samples are with the first measurement of the candidate' : 'measured for the search'}
         {trial.compiler && ` · built by ${trial.compiler}, ${trial.revision}`}
+        {trial.driver && ` · driven by ${trial.driver}`}
       </p>
       <dl class="figures">
         <Figure label="Latency" value={latency(trial.seconds)} />
         <Figure label="Samples" value={trial.samples.length} />
         <Figure label="Clock" value={gigahertz(trial.clock_hz)} />
+        <Figure label="Temperature" value={trial.celsius === null ? '–' : `${digits(trial.celsius)} °C`} />
+        <Figure label="Disturbed samples" value={trial.disturbed === null ? '–' : percent(trial.disturbed)} />
+        <Figure label="Slowest canary" value={times(trial.canary ?? 0)} />
+        <Figure label="Reading the clock" value={trial.timer_seconds ? latency(trial.timer_seconds) : '–'} />
         <Figure label="Predicted score" value={trial.predicted ? digits(trial.predicted) : '–'} />
         <Figure label="Error of the outputs" value={relativeError(trial.relative_error)} />
         <Figure label="Attempts" value={trial.leases.length} />

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <limits>
 #include <numeric>
 #include <vector>
@@ -125,38 +126,87 @@ TEST(IndexOps, TheFirstFewAreThoseOfTheWholeOrder) {
   }
 }
 
-/// By comparing all with all, by insertion or by merging, as the lengths of rows say.
+/// What topk is to find along axis 1 of three.
+std::vector<int64_t> stable_order(const std::vector<double>& row, bool ascending) {
+  std::vector<int64_t> order(row.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::stable_sort(order.begin(), order.end(), [&](int64_t i, int64_t j) {
+    const double a = row[static_cast<size_t>(i)], b = row[static_cast<size_t>(j)];
+    if (std::isnan(a) || std::isnan(b)) return !std::isnan(a) && std::isnan(b);
+    return ascending ? a < b : b < a;
+  });
+  return order;
+}
+
+void expect_best(const Tensor& x, int64_t k, bool ascending) {
+  const Tensor found = run_op("topk", attrs<TopkAttrs>([&](auto& a) {
+                                a.axis = 1, a.k = k, a.is_ascend = ascending, a.ret_type = "indices";
+                              }),
+                              {x})[0];
+  const int64_t n = x.shape()[1], inner = x.shape()[2];
+  for (int64_t row = 0; row < x.shape()[0] * inner; ++row) {
+    const auto index = [&](int64_t i, int64_t extent) {
+      return (row / inner * extent + i) * inner + row % inner;
+    };
+    std::vector<double> values;
+    for (int64_t i = 0; i < n; ++i) values.push_back(x.value(index(i, n)));
+    const std::vector<int64_t> expected = stable_order(values, ascending);
+    for (int64_t i = 0; i < k; ++i)
+      ASSERT_EQ(found.value(index(i, k)), expected[static_cast<size_t>(i)])
+          << i << " of the first " << k << " of " << n << ", row " << row << ", " << to_string(x.dtype());
+  }
+}
+
+/// Of all elements, of those that groups leave, or by merging, as the lengths of rows say.
 TEST(IndexOps, OrdersOfAnyLengthAreStable) {
-  for (int64_t n : {1, 2, 3, 63, 600, 1000, 1025})
+  for (int64_t n : {1, 2, 3, 16, 63, 600, 1000, 1025})
     for (bool ascending : {false, true})
-      for (DataType dtype : {kFloat32, kInt32}) {
+      for (DataType dtype : {kFloat32, kInt32, kFloat16, kUInt8}) {
         Tensor x({2, n, 2}, dtype);
         for (int64_t i = 0; i < x.size(); ++i) x.set(i, static_cast<double>(i * 7919 % 211));
-        if (dtype == kFloat32)
+        if (dtype.is_float())
           for (int64_t i = 5; i < x.size(); i += 97) x.set(i, std::numeric_limits<double>::quiet_NaN());
-        const auto ordered = [&](int64_t k) {
-          return run_op("topk", attrs<TopkAttrs>([&](auto& a) {
-                          a.axis = 1, a.k = k, a.is_ascend = ascending, a.ret_type = "indices";
-                        }),
-                        {x})[0];
-        };
-        for (int64_t k : {int64_t{1}, (n + 1) / 2, n}) {
-          const Tensor found = ordered(k);
-          for (int64_t row = 0; row < 4; ++row) {
-            const auto value = [&](int64_t i) { return x.value((row / 2 * n + i) * 2 + row % 2); };
-            std::vector<int64_t> expected(static_cast<size_t>(n));
-            std::iota(expected.begin(), expected.end(), 0);
-            std::stable_sort(expected.begin(), expected.end(), [&](int64_t a, int64_t b) {
-              if (std::isnan(value(a)) || std::isnan(value(b)))
-                return !std::isnan(value(a)) && std::isnan(value(b));
-              return ascending ? value(a) < value(b) : value(b) < value(a);
-            });
-            for (int64_t i = 0; i < k; ++i)
-              ASSERT_EQ(found.value((row / 2 * k + i) * 2 + row % 2), expected[static_cast<size_t>(i)])
-                  << k << " of " << n << ", " << to_string(dtype);
-          }
-        }
+        for (int64_t k : {int64_t{1}, std::min<int64_t>(n, 5), std::min<int64_t>(n, 130), (n + 1) / 2, n})
+          expect_best(x, k, ascending);
       }
+}
+
+/// What bounds the best may be no bound at all: rows of one value, of fewer numbers than asked for, in order.
+TEST(IndexOps, FindsTheBestOfAnyRow) {
+  constexpr double kNaN = std::numeric_limits<double>::quiet_NaN(), kInfinity = INFINITY;
+  const std::function<double(int64_t)> rows[] = {
+      [](int64_t) { return 0.0; },
+      [](int64_t i) { return i % 100 == 7 ? 1.0 : 0.0; },
+      [](int64_t i) { return static_cast<double>(i); },
+      [](int64_t i) { return static_cast<double>(-i); },
+      [&](int64_t) { return kNaN; },
+      [&](int64_t i) { return i % 50 == 3 ? 2.0 : kNaN; },
+      [&](int64_t i) { return i % 60 == 3  ? kInfinity
+                              : i % 7 == 0 ? kNaN
+                                           : -kInfinity; },
+      [&](int64_t i) { return i % 60 == 3  ? -kInfinity
+                              : i % 7 == 0 ? kNaN
+                                           : kInfinity; },
+  };
+  for (const auto& value : rows)
+    for (int64_t n : {40, 500, 2000})
+      for (int64_t k : {1, 3, 16, 40}) {
+        Tensor x({1, n, 1}, kFloat32);
+        for (int64_t i = 0; i < n; ++i) x.set(i, value(i));
+        for (bool ascending : {false, true}) expect_best(x, k, ascending);
+      }
+}
+
+/// Parts of it have theirs, of which the best are found.
+TEST(IndexOps, FindsTheBestOfALongRow) {
+  for (int64_t k : {1, 3, 100}) {
+    Tensor x({1, 30011, 1}, kFloat32);
+    for (int64_t i = 0; i < x.size(); ++i) x.set(i, static_cast<double>(i * 7919 % 1009));
+    for (bool ascending : {false, true}) expect_best(x, k, ascending);
+    for (int64_t i = 0; i < x.size(); ++i)
+      if (i % 400 != 0) x.set(i, std::numeric_limits<double>::quiet_NaN());
+    expect_best(x, k, false);
+  }
 }
 
 TEST(IndexOps, Scans) {

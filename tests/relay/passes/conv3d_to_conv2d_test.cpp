@@ -25,20 +25,24 @@ struct Drawn {
   std::mt19937_64 engine;
 };
 
-/// A convolution with anything in it; one in four sees depth alone, one in four each channel by itself.
+/// A convolution with anything in it; one in four sees depth alone, one in four each channel by itself, one
+/// in four has axes along which it sees single points.
 Expr convolution(Drawn& d) {
   int64_t kind = d.upto(0, 3), groups = d.upto(1, 3), channels = kind == 1 ? 1 : d.upto(1, 3);
   auto a = std::make_unique<ConvAttrs>();
   a->groups = groups;
   Index data{d.upto(1, 2), groups * channels}, weight{groups * d.upto(1, 3), channels};
+  bool points[3] = {};
   for (int64_t s = 0; s < 3; ++s) {
     bool trivial = kind == 0 && s > 0;
-    weight.push_back(trivial ? 1 : d.upto(1, 3));
+    points[s] = kind == 2 && d.upto(0, 3) > 0;
+    weight.push_back(trivial || points[s] ? 1 : d.upto(1, 3));
     a->strides.push_back(trivial ? 1 : d.upto(1, 3));
     a->dilation.push_back(d.upto(1, 2));
     data.push_back((weight.back() - 1) * a->dilation.back() + d.upto(1, 4));
   }
-  for (int64_t p = 0; p < 6; ++p) a->padding.push_back(kind == 0 && p % 3 > 0 ? 0 : d.upto(0, 2));
+  for (int64_t p = 0; p < 6; ++p)
+    a->padding.push_back((kind == 0 && p % 3 > 0) || points[p % 3] ? 0 : d.upto(0, 2));
   Expr x = typed_call("negative", {d.tensor(data)});
   return typed_call("nn.conv3d", {x, d.tensor(weight)}, seal(std::move(a)));
 }
@@ -54,7 +58,7 @@ Expr network(Drawn& d) {
     x = typed_call("concatenate", {typed_tuple({x, d.tensor(shape)})}, make<ConcatenateAttrs>(int64_t{1}));
   Index weight{3, constant_shape(*x->checked_type.as<TensorType>())[1], 2, 2, 2};
   auto a = std::make_unique<ConvAttrs>();
-  a->padding = {1};
+  a->padding = {1}, a->strides = {d.upto(1, 2)};
   return typed_call("nn.conv3d", {x, d.tensor(weight)}, seal(std::move(a)));
 }
 

@@ -1,0 +1,246 @@
+// What stopping early on losers saves of a search's measuring time, and whether it finds the same winners. A
+// search is recorded with all samples; the very same record is then replayed with the rule, sample by sample,
+// each candidate against the incumbent that it was submitted with, or the fastest that was measured before
+// it.
+//
+//   ./run bench early-stop [--models resnet18,net.onnx:x=1x3x64x64] [--tasks 4] [--trials 256] [--seed 1]
+//
+// One thread. The record is early_stop.jsonl in the current folder; one that is there is replayed, and
+// nothing is measured. Measuring time is what a candidate holds up all others for: its timed window of
+// warm-up, emptying of caches and samples. That caches are emptied costs what it does here now.
+#include <fmt/core.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <unordered_map>
+
+#include "bench/main.h"
+#include "bench/model_argument.h"
+#include "bench/pipeline_measurer.h"
+#include "core/codegen/host_target.h"
+#include "core/support/error.h"
+#include "core/support/statistics.h"
+#include "core/support/text.h"
+#include "schedules/schedule.h"
+#include "tuner/optimize.h"
+#include "tuner/tasks.h"
+#include "workers/build.h"
+#include "workers/measure.h"
+
+namespace lathe::bench {
+namespace {
+using nlohmann::json;
+using Clock = std::chrono::steady_clock;
+
+constexpr const char* kRecord = "early_stop.jsonl";
+constexpr size_t kLeaders = 5;  // are measured again at the end of a job
+
+struct Settings {
+  std::string models = "resnet18";
+  size_t tasks = 4;
+  int64_t trials = 256;
+  uint64_t seed = 1;
+};
+
+struct Trial {
+  std::string task, trace;
+  double incumbent = 0;    // seconds that the search knew when it submitted the candidate; 0: none
+  double run_seconds = 0;  // of the child: its start, the check of its outputs, and the timed window
+  std::vector<float> samples;
+};
+
+json to_json(const Trial& trial) {
+  return {{"task", trial.task},
+          {"trace", trial.trace},
+          {"incumbent", trial.incumbent},
+          {"run_seconds", trial.run_seconds},
+          {"samples", trial.samples}};
+}
+
+std::vector<Trial> load_record() {
+  std::vector<Trial> trials;
+  std::ifstream file(kRecord);
+  for (std::string line; std::getline(file, line);) {
+    const json record = json::parse(line);
+    trials.push_back({record.at("task"), record.at("trace"), record.at("incumbent"), record.at("run_seconds"),
+                      record.at("samples").get<std::vector<float>>()});
+  }
+  return trials;
+}
+
+/// Measures without the incumbents, and writes down what was measured with which.
+class Recorder final : public tuner::Measurer {
+ public:
+  Recorder(std::span<const tuner::Task> tasks, const std::string& model, const Target& target)
+      : machine_(tasks, target, /*builders=*/1), file_(kRecord, std::ios::app) {
+    machine_.on_ran = [=, this](const tuner::Measured& measured, const wire::Result& result) {
+      if (result.outcome != Outcome::kOk) return;
+      const Trial trial{model + " " + tasks[measured.task].name, schedule::to_json(measured.trace),
+                        incumbents_[{measured.task, measured.fingerprint}], result.run_seconds,
+                        result.samples};
+      file_ << to_json(trial).dump() << std::endl;
+    };
+  }
+  void submit(size_t task, std::span<const tuner::Proposal> proposals, double incumbent) override {
+    for (const tuner::Proposal& proposal : proposals) incumbents_[{task, proposal.fingerprint}] = incumbent;
+    machine_.submit(task, proposals, /*incumbent_seconds=*/0);
+  }
+  std::vector<tuner::Measured> wait(std::chrono::milliseconds timeout) override {
+    return machine_.wait(timeout);
+  }
+  size_t in_flight() const override { return machine_.in_flight(); }
+  size_t capacity() const override { return machine_.capacity(); }
+
+ private:
+  PipelineMeasurer machine_;
+  std::map<std::pair<size_t, std::string>, double> incumbents_;
+  std::ofstream file_;
+};
+
+void record(const Settings& settings, const Target& target) {
+  for (const std::string& text : split_text(settings.models, ',')) {
+    const ModelArgument argument = parse_model(text);
+    std::vector<tuner::Task> tasks = tuner::extract_tasks(tuner::optimize(load(argument), target));
+    tasks.resize(std::min(tasks.size(), settings.tasks));  // the heaviest
+    fmt::print(stderr, "{}: {} trials of {} tasks\n", argument.name, settings.trials, tasks.size());
+    Recorder recorder(tasks, argument.name, target);
+    tuner::Session session(tasks, target, recorder, {.trials = settings.trials, .seed = settings.seed});
+    session.run([](const tuner::SessionStatus&) {}, [] { return false; });
+  }
+}
+
+// ---- The replay
+
+/// Of one sample beside its run: twice L2 is read, as workers/measure.cpp does.
+double eviction_seconds() {
+  const size_t bytes = 2 * static_cast<size_t>(std::max<long>(sysconf(_SC_LEVEL2_CACHE_SIZE), 1 << 20));
+  std::vector<uint64_t> memory(bytes / sizeof(uint64_t), 1);
+  std::vector<float> times;
+  static volatile uint64_t sink;
+  for (int i = 0; i < 101; ++i) {
+    const auto start = Clock::now();
+    uint64_t sum = 0;
+    for (size_t k = 0; k < memory.size(); k += 8) sum += memory[k];
+    sink = sum;
+    times.push_back(std::chrono::duration<float>(Clock::now() - start).count());
+  }
+  return summarize(times).median;
+}
+
+struct Replayed {
+  double seconds = 0;  // the median, by which candidates are ranked
+  double window = 0;
+  size_t samples = 0;
+};
+
+Replayed replay(const Trial& trial, double incumbent, double eviction) {
+  const wire::Evaluation evaluation{
+      .max_samples = 25, .budget_seconds = 0.06, .relative_interval = 0.02, .incumbent_seconds = incumbent};
+  worker::Sampler sampler(evaluation);
+  Replayed result;
+  // The warm-up, which was not recorded, takes what the first sample does.
+  result.window = trial.samples.front();
+  while (result.samples < trial.samples.size()) {
+    const double seconds = trial.samples[result.samples++];
+    result.window += eviction + seconds;
+    sampler.add(seconds, /*disturbed=*/false);
+    if (sampler.done(result.window)) break;
+  }
+  result.seconds = summarize(sampler.samples()).median;
+  return result;
+}
+
+struct Totals {
+  size_t trials = 0, stopped = 0, samples_before = 0, samples_after = 0;
+  double before = 0, after = 0;  // seconds of timed windows
+  double runs = 0;               // seconds of children, with all samples
+
+  void operator+=(const Totals& other) {
+    trials += other.trials, stopped += other.stopped;
+    samples_before += other.samples_before, samples_after += other.samples_after;
+    before += other.before, after += other.after, runs += other.runs;
+  }
+};
+
+void print_row(const std::string& name, const Totals& t, const std::string& winner) {
+  fmt::print("| {} | {} | {} | {} | {} | {:.2f} | {:.2f} | {:.0f}% | {:.0f}% | {} |\n", name, t.trials,
+             t.stopped, t.samples_before, t.samples_after, t.before, t.after, 100 * (1 - t.after / t.before),
+             100 * (t.before - t.after) / t.runs, winner);
+}
+
+/// Traces of the fastest, the fastest first.
+std::vector<std::string> fastest(std::vector<std::pair<double, std::string>> measured) {
+  std::stable_sort(measured.begin(), measured.end(),
+                   [](const auto& a, const auto& b) { return a.first < b.first; });
+  std::vector<std::string> traces;
+  for (size_t i = 0; i < std::min(measured.size(), kLeaders); ++i) traces.push_back(measured[i].second);
+  return traces;
+}
+
+int run(int argc, char** argv) {
+  Settings settings;
+  CLI::App app("What stopping early on losers saves, on a recorded search.");
+  app.add_option("--models", settings.models, "separated by commas")->capture_default_str();
+  app.add_option("--tasks", settings.tasks, "the heaviest of each")->capture_default_str();
+  app.add_option("--trials", settings.trials, "of each model")->capture_default_str();
+  app.add_option("--seed", settings.seed)->capture_default_str();
+  parse_flags(app, argc, argv);
+  if (!std::filesystem::exists(kRecord)) record(settings, codegen::host_target());
+
+  const double eviction = eviction_seconds();
+  std::map<std::string, std::vector<Trial>> tasks;
+  for (Trial& trial : load_record()) tasks[trial.task].push_back(std::move(trial));
+  fmt::print(
+      "Emptying the caches takes {:.0f} us a sample.\n\n"
+      "| task | trials | stopped early | samples | with the rule | s measured | with the rule | less | "
+      "less of whole runs | winner; leaders |\n|---|---|---|---|---|---|---|---|---|---|\n",
+      eviction * 1e6);
+  Totals sum;
+  bool same = true;
+  for (const auto& [name, trials] : tasks) {
+    Totals totals;
+    std::vector<std::pair<double, std::string>> with_all, with_rule;
+    double fastest_yet = wire::kNoIncumbent;
+    for (const Trial& trial : trials) {
+      const Replayed all = replay(trial, 0, eviction);
+      const double incumbent = trial.incumbent > 0 ? std::min(trial.incumbent, fastest_yet) : fastest_yet;
+      const Replayed early = replay(trial, incumbent, eviction);
+      fastest_yet = std::min(fastest_yet, early.seconds);
+      totals += {1,
+                 early.samples < all.samples,
+                 all.samples,
+                 early.samples,
+                 all.window,
+                 early.window,
+                 trial.run_seconds};
+      with_all.emplace_back(all.seconds, trial.trace);
+      with_rule.emplace_back(early.seconds, trial.trace);
+    }
+    const auto before = fastest(with_all), after = fastest(with_rule);
+    same &= before[0] == after[0];
+    print_row(name, totals,
+              fmt::format("{}; {} of {}", before[0] == after[0] ? "same" : "ANOTHER",
+                          std::count_if(before.begin(), before.end(),
+                                        [&](const std::string& trace) {
+                                          return std::find(after.begin(), after.end(), trace) != after.end();
+                                        }),
+                          before.size()));
+    sum += totals;
+  }
+  print_row("all", sum, same ? "same" : "ANOTHER");
+  return 0;
+}
+
+}  // namespace
+}  // namespace lathe::bench
+
+int main(int argc, char** argv) {
+  if (argc > 1 && std::string_view(argv[1]) == "internal-sandbox")
+    return lathe::worker::internal_sandbox_main(argc, argv);
+  return lathe::bench::guarded_main(lathe::bench::run, argc, argv);
+}

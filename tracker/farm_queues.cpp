@@ -1,0 +1,220 @@
+// Who gets which trial next: queues by lane, shares of owners, and which worker suits a trial.
+#include <algorithm>
+
+#include "tracker/defaults.h"
+#include "tracker/farm.h"
+
+namespace lathe::tracker {
+
+using namespace defaults;
+
+size_t losses(const std::vector<Grant>& grants) {
+  return static_cast<size_t>(
+      std::count_if(grants.begin(), grants.end(), [](const Grant& g) { return g.lost; }));
+}
+
+std::set<std::string> workers_lost(const std::vector<Grant>& grants) {
+  std::set<std::string> names;
+  for (const Grant& grant : grants)
+    if (grant.lost) names.insert(grant.worker);
+  return names;
+}
+
+Farm::Lane Farm::lane_of(const TrialSpec& spec) {
+  return {platform_of(spec.target), spec.device_class, spec.owner, spec.needs, spec.is_open};
+}
+
+bool Farm::runs(const Worker& worker, const Lane& lane) {
+  return worker.runs(lane.platform) && (!lane.is_open || worker.version >= wire::kOpenVersion) &&
+         (lane.device_class.empty() || lane.device_class == worker.device_class) &&
+         has_at_least(worker.properties, lane.needs);
+}
+
+/// An owner who had nothing waiting has saved nothing up meanwhile: as in start-time fair queueing (Goyal et
+/// al., SIGCOMM 1996), whoever comes back starts level with the least served of those who wait. Else a night
+/// without jobs would be a credit that shuts all others out in the morning.
+void Farm::queue(const Trial& trial) {
+  const TrialSpec& spec = *trial.spec;
+  std::optional<double> least;
+  bool waits = false;
+  // A lane that is here is not empty but for closed trials: pop() and unqueue() take emptied ones out. There
+  // are as many as owners, platforms and classes of devices in use, so some dozens.
+  for (const auto& [lane, trials] : pending_) {
+    const double others = shares_[lane.owner].virtual_ms;
+    least = least ? std::min(*least, others) : others;
+    waits |= lane.owner == spec.owner;
+  }
+  Share& share = shares_[spec.owner];
+  if (!waits && least) share.virtual_ms = std::max(share.virtual_ms, *least);
+  // What cares who gets it is looked at one by one (suits); the queues of lanes are only popped. A race
+  // cares, since workers of an older version know none.
+  if (trial.past().avoid.empty() && !spec.race)
+    pending_[lane_of(spec)].push_back(trial.id);
+  else
+    retries_.push_back(trial.id);
+}
+
+bool Farm::builds(const Worker& worker, const Lane& lane) {
+  return worker.builds_for(lane.platform) && (!lane.is_open || worker.version >= wire::kOpenVersion);
+}
+
+/// As start-time fair queueing charges a packet when its service begins: else who has one lease in force, not
+/// charged yet, would be given the next slot, too, before those who wait for their first. How long it will
+/// take nobody knows; charge() puts that right.
+void Farm::charge_in_advance(LeaseState& lease) {
+  if (lease.part == wire::Part::kBuild) return;
+  Share& share = shares_[trials_.at(lease.trial).spec->owner];
+  lease.advance_ms = usual_ms_;
+  share.virtual_ms += lease.advance_ms / share.weight;
+}
+
+/// A lease has ended: its owner has had the device for so long, whatever came of it. Whoever builds is no
+/// device.
+void Farm::charge(const LeaseState& lease) {
+  if (lease.peer.empty() || lease.part == wire::Part::kBuild) return;
+  Share& share = shares_[trials_.at(lease.trial).spec->owner];
+  // One that ended within its first millisecond still counts, or a flood of them would be free.
+  const Time held = std::max(Time(1), now_ - lease.sent);
+  share.device_time += held;
+  const auto held_ms = static_cast<double>(held.count());
+  share.virtual_ms += (held_ms - lease.advance_ms) / share.weight;
+  usual_ms_ += (held_ms - usual_ms_) / 16;
+}
+
+/// What has been closed while it waited, where no worker may ever come for it.
+void Farm::unqueue(const std::set<Lane>& lanes) {
+  // The queues hold numbers, not references, so that closing a trial need not find it there; pop()
+  // skips what has gone. But nobody pops a lane without workers, so its numbers would pile up with
+  // every job that is cancelled.
+  const auto is_closed = [&](TrialId id) { return !trials_.contains(id); };
+  for (Queues* queues : {&pending_, &ready_})
+    for (const Lane& lane : lanes) {
+      const auto found = queues->find(lane);
+      if (found == queues->end()) continue;
+      std::erase_if(found->second, is_closed);
+      // A deque keeps its blocks, and the next job has other lanes.
+      found->second.shrink_to_fit();
+      if (found->second.empty()) queues->erase(found);
+    }
+  retries_.remove_if(is_closed);
+}
+
+/// What the worker may do about the trial now.
+std::optional<wire::Part> Farm::part_for(const Worker& worker, const Trial& trial) const {
+  const Lane lane = lane_of(*trial.spec);
+  const bool runs = this->runs(worker, lane);
+  // A race is of whole modules, built already, so a runner without a compiler may have it as well as anybody.
+  if (trial.spec->race)
+    return runs && worker.version >= wire::kRaceVersion ? std::optional(wire::Part::kRace) : std::nullopt;
+  if (runs && !worker.runner_only) return wire::Part::kWhole;
+  if (is_built(trial)) return runs ? std::optional(wire::Part::kRun) : std::nullopt;
+  // Last: who can measure the trial itself should, and a build that nobody waits for would
+  // only fill the store.
+  if (builds(worker, lane) && wants_builds(lane)) return wire::Part::kBuild;
+  return std::nullopt;
+}
+
+/// The keys of these workers; empty where any of them came without one, or is not known since our restart.
+std::set<std::string> Farm::keys_lost(const std::set<std::string>& workers) const {
+  std::set<std::string> keys;
+  for (const std::string& name : workers) {
+    const auto key = keys_.find(name);
+    if (key == keys_.end() || key->second.empty()) return {};
+    keys.insert(key->second);
+  }
+  return keys;
+}
+
+/// A candidate that took a worker away goes to another one, but never puts more than kWorkersToRisk at risk;
+/// one to be confirmed, or whose failure is in doubt, goes to another one too. When there is none of that
+/// kind, or it stays busy for a while, any will do.
+bool Farm::suits(const Trial& trial, const Worker& worker) const {
+  const std::optional<wire::Part> part = part_for(worker, trial);
+  if (!part) return false;
+  // Whoever measured it before may build it: what is wanted is another machine's time, not
+  // another compiler's code.
+  if (*part != wire::Part::kBuild && worker.name == trial.past().avoid &&
+      now_ - trial.pending_since < kPreferAnother && has_another(trial, worker))
+    return false;
+  const std::set<std::string> lost = workers_lost(trial.past().grants);
+  if (lost.empty()) return true;
+  // Whoever holds a key is all of its workers: one key's word alone quarantines nothing, while another's
+  // worker is up.
+  const std::set<std::string> accused = keys_lost(lost);
+  const bool waited = now_ - trial.pending_since >= kPreferOther;
+  const auto is_other = [&](const Worker& candidate) {
+    return !candidate.key.empty() && !accused.contains(candidate.key);
+  };
+  if (accused.size() == 1 && !is_other(worker) &&
+      (!waited || losses(trial.past().grants) + 1 >= kLossesToQuarantine) &&
+      std::any_of(workers_.begin(), workers_.end(), [&](const auto& entry) {
+        return is_other(entry.second) && entry.second.credit() > 0 && part_for(entry.second, trial);
+      }))
+    return false;
+  if (waited || (accused.size() == 1 && is_other(worker))) return true;
+  const auto preferred = [&](const Worker& candidate) {
+    // While fewer workers have been lost to it than may be put at risk, a new one is tried, which
+    // tells whether candidate or worker is at fault. From then on only those that it has already
+    // taken, if they came back.
+    return candidate.credit() > 0 && part_for(candidate, trial) &&
+           lost.contains(candidate.name) == (lost.size() >= kWorkersToRisk);
+  };
+  return preferred(worker) || std::none_of(workers_.begin(), workers_.end(),
+                                           [&](const auto& entry) { return preferred(entry.second); });
+}
+
+std::optional<Farm::Offer> Farm::take_retry(const Worker& worker) {
+  // The oldest first. Each may be refused by this worker and wanted by the next, so it stays where it is.
+  for (auto it = retries_.begin(); it != retries_.end();) {
+    const auto trial = trials_.find(*it);
+    if (trial == trials_.end() || trial->second.lease != 0) {  // closed meanwhile by a late result
+      it = retries_.erase(it);
+    } else if (suits(trial->second, worker)) {
+      const Offer offer{*it, *part_for(worker, trial->second)};
+      retries_.erase(it);
+      return offer;
+    } else {
+      ++it;
+    }
+  }
+  return std::nullopt;
+}
+
+std::optional<Farm::Offer> Farm::take_pending(const Worker& worker) {
+  // Before what is new: a job that ends waits for its confirmations, and a race holds up a whole search.
+  if (const std::optional<Offer> offer = take_retry(worker)) return offer;
+  // First what others wait for; they want no more than they can take.
+  if (const std::optional<Offer> offer = take_unbuilt(worker)) return offer;
+  // What is built already goes first, also to workers that could build it themselves: the work is done.
+  const wire::Part part = worker.runner_only ? wire::Part::kRun : wire::Part::kWhole;
+  if (const TrialId id = take_ready(worker)) return Offer{id, part};
+  if (worker.runner_only) return std::nullopt;
+  if (const TrialId id = pop(pending_, [&](const Lane& lane) { return runs(worker, lane); }))
+    return Offer{id, part};
+  return std::nullopt;
+}
+
+/// Of the lanes that fit, the next open trial of the owner who has had the least; or 0.
+TrialId Farm::pop(Queues& queues, const std::function<bool(const Lane&)>& fits) {
+  // A lane may hold nothing but closed trials; then it goes, and the next best is asked.
+  for (;;) {
+    auto best = queues.end();
+    for (auto it = queues.begin(); it != queues.end(); ++it)
+      if (fits(it->first) && (best == queues.end() ||
+                              shares_[it->first.owner].virtual_ms < shares_[best->first.owner].virtual_ms))
+        best = it;
+    if (best == queues.end()) return 0;
+    std::deque<TrialId>& trials = best->second;
+    // At least one is taken off the front each time round, so all calls together cost no more than
+    // all that was queued.
+    TrialId id = 0;
+    while (!trials.empty() && id == 0) {
+      if (trials_.contains(trials.front())) id = trials.front();
+      trials.pop_front();
+    }
+    if (trials.empty()) queues.erase(best);
+    if (id != 0) return id;
+  }
+}
+
+}  // namespace lathe::tracker

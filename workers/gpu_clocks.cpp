@@ -1,0 +1,158 @@
+#include "workers/gpu_clocks.h"
+
+#include <dlfcn.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <memory>
+#include <sstream>
+
+#include "core/support/error.h"
+#include "core/support/text.h"
+#include "workers/system_files.h"
+
+namespace lathe::worker {
+namespace {
+
+namespace fs = std::filesystem;
+
+// ---- NVIDIA
+
+/// What of NVML is called; its headers are not needed to build, nor is it to run. Names and numbers are those
+/// of its API reference, where a result of 0 is success.
+class Nvml {
+ public:
+  struct Device {
+    unsigned number;  // nvidia-smi's as well
+    std::string name;
+    void* handle;
+  };
+
+  explicit Nvml(const std::string& library)
+      : library_(dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL), [](void* handle) {
+          if (handle) dlclose(handle);
+        }) {
+    started_ = call<int()>("nvmlInit_v2");
+  }
+  ~Nvml() {
+    if (started_) call<int()>("nvmlShutdown");
+  }
+  Nvml(const Nvml&) = delete;
+  Nvml& operator=(const Nvml&) = delete;
+
+  std::vector<Device> devices() const {
+    std::vector<Device> devices;
+    unsigned count = 0;
+    if (!started_ || !call<int(unsigned*)>("nvmlDeviceGetCount_v2", &count)) return devices;
+    for (unsigned i = 0; i < count; ++i) {
+      void* handle = nullptr;
+      char name[96] = "";  // NVML_DEVICE_NAME_V2_BUFFER_SIZE
+      if (!call<int(unsigned, void**)>("nvmlDeviceGetHandleByIndex_v2", i, &handle)) continue;
+      call<int(void*, char*, unsigned)>("nvmlDeviceGetName", handle, name, unsigned{sizeof name});
+      devices.push_back({i, name, handle});
+    }
+    return devices;
+  }
+  double clock(const char* function, const Device& device) const {
+    constexpr int kProcessors = 1;  // NVML_CLOCK_SM
+    unsigned megahertz = 0;
+    return call<int(void*, int, unsigned*)>(function, device.handle, kProcessors, &megahertz) ? megahertz : 0;
+  }
+  unsigned long long reasons(const Device& device) const {
+    unsigned long long reasons = 0;
+    call<int(void*, unsigned long long*)>("nvmlDeviceGetCurrentClocksThrottleReasons", device.handle,
+                                          &reasons);
+    return reasons;
+  }
+
+ private:
+  /// Whether the library has the function, and it succeeded.
+  template <typename Function, typename... Arguments>
+  bool call(const char* function, Arguments... arguments) const {
+    auto* found = library_ ? reinterpret_cast<Function*>(dlsym(library_.get(), function)) : nullptr;
+    return found && found(arguments...) == 0;
+  }
+
+  std::unique_ptr<void, void (*)(void*)> library_;
+  bool started_ = false;
+};
+
+constexpr unsigned long long kChosen = 0x2;  // nvmlClocksThrottleReasonApplicationsClocksSetting
+struct Reason {
+  unsigned long long bit;
+  const char* text;
+};
+// Idleness (0x1) is none: whoever measures is not idle.
+constexpr Reason kReasons[] = {
+    {0x4, "its power limit"}, {0x8, "its hardware"}, {0x10, "the slowest of a group"},
+    {0x20, "heat"},           {0x40, "heat"},        {0x80, "the power supply"},
+    {0x100, "a display"}};
+
+std::vector<GpuClocks> nvidia_clocks(const std::string& library) {
+  std::vector<GpuClocks> all;
+  const Nvml nvml(library);
+  for (const Nvml::Device& device : nvml.devices()) {
+    GpuClocks gpu{device.name, nvml.clock("nvmlDeviceGetClockInfo", device),
+                  nvml.clock("nvmlDeviceGetMaxClockInfo", device)};
+    if (gpu.now_mhz <= 0 || gpu.most_mhz <= 0) continue;
+    const unsigned long long reasons = nvml.reasons(device);
+    gpu.held = (reasons & kChosen) != 0;
+    std::vector<std::string> slowed;
+    for (const Reason& reason : kReasons)
+      if ((reasons & reason.bit) && std::find(slowed.begin(), slowed.end(), reason.text) == slowed.end())
+        slowed.emplace_back(reason.text);
+    gpu.slowed = join_text(slowed, ", ");
+    // The driver rounds to a clock that there is. Below the most, which a warm board does not keep.
+    gpu.fix = fmt::format("nvidia-smi -i {} -lgc {:.0f}", device.number, 0.75 * gpu.most_mhz);
+    all.push_back(std::move(gpu));
+  }
+  return all;
+}
+
+// ---- AMD
+
+/// Of lines such as "1: 1900Mhz *", where the star is at the level that is in force.
+void read_levels(const std::string& text, GpuClocks& gpu) {
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    const size_t colon = line.find(':');
+    const double megahertz = colon == std::string::npos ? 0 : std::atof(line.c_str() + colon + 1);
+    gpu.most_mhz = std::max(gpu.most_mhz, megahertz);
+    if (line.find('*') != std::string::npos) gpu.now_mhz = megahertz;
+  }
+}
+
+std::vector<GpuClocks> amd_clocks(const std::string& root) {
+  std::vector<std::pair<int, GpuClocks>> found;
+  std::error_code error;
+  for (const fs::directory_entry& entry : fs::directory_iterator(root + "/sys/class/drm", error)) {
+    const std::string card = entry.path().filename();
+    // "card0-HDMI-A-1" is a connector.
+    if (!card.starts_with("card") || card.find_first_not_of("0123456789", 4) != std::string::npos) continue;
+    const std::string folder = fmt::format("/sys/class/drm/{}/device", card);
+    GpuClocks gpu{.name = first_line(root + folder + "/product_name")};
+    if (gpu.name.empty()) gpu.name = card;
+    read_levels(whole_text(root + folder + "/pp_dpm_sclk"), gpu);
+    if (gpu.now_mhz <= 0) continue;
+    const std::string level = first_line(root + folder + "/power_dpm_force_performance_level");
+    gpu.held = !level.empty() && level != "auto";
+    gpu.fix = fmt::format("echo profile_standard > {}/power_dpm_force_performance_level", folder);
+    found.emplace_back(std::atoi(card.c_str() + 4), std::move(gpu));
+  }
+  // A folder lists its files in any order.
+  std::sort(found.begin(), found.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+  std::vector<GpuClocks> all;
+  for (auto& [number, gpu] : found) all.push_back(std::move(gpu));
+  return all;
+}
+
+}  // namespace
+
+std::vector<GpuClocks> gpu_clocks(const std::string& root, const std::string& nvml_library) {
+  std::vector<GpuClocks> all = nvidia_clocks(nvml_library);
+  for (GpuClocks& gpu : amd_clocks(root)) all.push_back(std::move(gpu));
+  return all;
+}
+
+}  // namespace lathe::worker
