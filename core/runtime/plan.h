@@ -98,8 +98,8 @@ struct Plan {
   std::vector<Dimension> dims;
   std::vector<SizeEntry> sizes;
   std::vector<Requirement> requirements;
-  // For each output the input whose memory it may take over where nobody needs that after the run, as large as
-  // it, or -1; empty where there is none. For programs: the inputs of a model stay the caller's.
+  // For each output the input whose memory it may take over where nobody needs that after the run, as large
+  // as it, or -1; empty where there is none. For programs: the inputs of a model stay the caller's.
   std::vector<int64_t> over;
   static constexpr auto fields = std::tuple{field("model", &Plan::model),
                                             field("target", &Plan::target),

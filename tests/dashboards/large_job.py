@@ -32,7 +32,8 @@ with db:
         workload = i % tasks + 1
         seconds = 2e-5 * random.lognormvariate(0.5, 0.6)
         run("INSERT INTO candidate VALUES(?, ?, ?, 1, ?, '{\"steps\":[]}')", (i, f"c{i}", workload, f"p{i}"))
-        run("INSERT INTO trial VALUES(?, 1, ?, 'search', 1, '{}', 'done', ?, 'ok', '', 0, ?, 0, 1000)", (i, i, random.random(), i))
+        run("INSERT INTO trial(id, job, candidate, purpose, threads, settings, state, predicted, outcome, error, signal, lease,"
+            " created_ms, ended_ms) VALUES(?, 1, ?, 'search', 1, '{}', 'done', ?, 'ok', '', 0, ?, 0, 1000)", (i, i, random.random(), i))
         run("INSERT INTO lease VALUES(?, ?, 1, 1, 1, 10, 1000, 'result')", (i, i))
         run("INSERT INTO measurement(candidate, workload, target, device, threads, trial, worker, seconds, median, p25, min, mad, n, samples,"
             " relative_error, compiler, revision, recorded_ms) VALUES(?, ?, 1, 1, 1, ?, 1, ?, ?, ?, ?, 1e-7, 4, zeroblob(16), 0, '', '', ?)",

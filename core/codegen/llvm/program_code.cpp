@@ -232,9 +232,9 @@ void ProgramEmitter::plan(const Instruction& i) {
   for (size_t k = 0; k < i.args.size(); ++k) stored(frame_word(plan_args_, k), peek(i.args[k]));
   llvm::Value *args = plan_args_ ? static_cast<llvm::Value*>(plan_args_) : null(),
               *results = plan_results_ ? static_cast<llvm::Value*>(plan_results_) : null();
-  llvm::Value* status = call_machine(offsetof(LatheNativeMachine, plan), b_.getInt32Ty(),
-                                     {machine(), i64(static_cast<int64_t>(function_)),
-                                      i64(static_cast<int64_t>(at_)), args, results});
+  llvm::Value* status = call_machine(
+      offsetof(LatheNativeMachine, plan), b_.getInt32Ty(),
+      {machine(), i64(static_cast<int64_t>(function_)), i64(static_cast<int64_t>(at_)), args, results});
   fail_if(b_.CreateICmpNE(status, b_.getInt32(0)), status, static_cast<int64_t>(Fault::kTensorType));
   for (int32_t arg : i.args) done(arg);
   const runtime::Plan& plan = state_.program.plans[static_cast<size_t>(i.number)];

@@ -60,8 +60,8 @@ struct LatheNativeMachine {
   lathe::runtime::Object* (*make)(LatheNativeMachine*, int32_t kind, int64_t parts);
   /// Takes over the value when it succeeds.
   lathe::runtime::Object* (*make_reference)(LatheNativeMachine*, const lathe::runtime::Datum* value);
-  /// A call of a plan, by the number of the instruction in a function. Borrows the arguments; what is used for
-  /// the last time may be written over. 0, or why it failed.
+  /// A call of a plan, by the number of the instruction in a function. Borrows the arguments; what is used
+  /// for the last time may be written over. 0, or why it failed.
   int32_t (*plan)(LatheNativeMachine*, int64_t function, int64_t instruction,
                   const lathe::runtime::Datum* args, lathe::runtime::Datum* results);
   /// An instruction of sizes, by its number in a function. Borrows the arguments. 0, or why it failed.

@@ -202,8 +202,9 @@ TEST(ConvOps, Refuse) {
             "nn.conv2d: data of shape (1, 3, 2, 8) is smaller than the kernel along H");
   EXPECT_EQ(relation_error("nn.conv2d", {}, {{1, 3, 8, 8}, {4, 3, 3, 0}}),
             "nn.conv2d: weight of shape (4, 3, 3, 0) has a kernel of 0 along W, must be at least 1");
-  EXPECT_EQ(relation_error("nn.conv2d_transpose", {}, {{1, 3, 8, 8}, {3, 4, 0, 3}}),
-            "nn.conv2d_transpose: weight of shape (3, 4, 0, 3) has a kernel of 0 along H, must be at least 1");
+  EXPECT_EQ(
+      relation_error("nn.conv2d_transpose", {}, {{1, 3, 8, 8}, {3, 4, 0, 3}}),
+      "nn.conv2d_transpose: weight of shape (3, 4, 0, 3) has a kernel of 0 along H, must be at least 1");
   EXPECT_EQ(relation_error("nn.conv2d", attrs<ConvAttrs>([](auto& a) { a.strides = {0}; }),
                            {{1, 3, 8, 8}, {4, 3, 3, 3}}),
             "nn.conv2d: strides is 0, must be at least 1");
