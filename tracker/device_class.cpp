@@ -24,4 +24,9 @@ DeviceClass device_class_of(std::string_view device_json) {
           .machine = string_member(json, "machine")};
 }
 
+std::string driver_of(const nlohmann::json& device) {
+  std::string driver = string_member(device, "driver");
+  return driver.empty() ? string_member(device, "kernel") : driver;
+}
+
 }  // namespace lathe::tracker

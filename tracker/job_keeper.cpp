@@ -131,7 +131,7 @@ std::optional<DeviceClass> choose_device_class(const FarmStatus& farm, const std
       continue;
     names.insert(device.name);
     if (device.name.find(wanted) == std::string::npos) continue;
-    if (!has_at_least(properties_of(worker.device), needs)) {
+    if (!needs.empty() && !has_at_least(properties_of(worker.device), needs)) {
       wanting.insert(device.name);
       continue;
     }

@@ -11,6 +11,7 @@
 #include "core/support/bounded_json.h"
 #include "core/support/error.h"
 #include "core/support/text.h"
+#include "tracker/device_class.h"
 
 namespace lathe::tracker {
 namespace {
@@ -81,11 +82,11 @@ std::optional<Amount> memory_of(const json& device) {
 }
 
 /// Of "Linux 6.1.0-13-amd64" the leading version; what a distribution appends is its own.
-std::optional<Amount> driver_of(const json& device) {
-  const std::string kernel = string_member(device, "kernel");
-  const size_t begin = kernel.find_first_of("0123456789");
+std::optional<Amount> driver_version_of(const json& device) {
+  const std::string driver = driver_of(device);
+  const size_t begin = driver.find_first_of("0123456789");
   if (begin == std::string::npos) return std::nullopt;
-  std::string version = kernel.substr(begin, kernel.find_first_not_of("0123456789.", begin) - begin);
+  std::string version = driver.substr(begin, driver.find_first_not_of("0123456789.", begin) - begin);
   while (version.ends_with('.')) version.pop_back();
   return parse_version(version);
 }
@@ -105,7 +106,7 @@ struct Property {
 constexpr Property kProperties[] = {
     {"memory", "of the device's system, 16GiB", "16GiB or 512MiB", parse_bytes, memory_of, write_bytes,
      "memory of {} or more"},
-    {"driver", "6.1; of a CPU the kernel's release", "6.1 or 550.54.14", parse_version, driver_of,
+    {"driver", "6.1; of a CPU the kernel's release", "6.1 or 550.54.14", parse_version, driver_version_of,
      write_version, "driver {} or newer"},
 };
 

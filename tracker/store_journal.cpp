@@ -14,6 +14,7 @@
 #include "db/store.h"
 #include "tracker/claims.h"
 #include "tracker/defaults.h"
+#include "tracker/device_class.h"
 #include "tracker/evaluation_json.h"
 #include "tracker/weak_cache.h"
 
@@ -83,11 +84,7 @@ struct Provenance {
 };
 Provenance provenance(const std::string& device) {
   const auto json = nlohmann::json::parse(device, nullptr, /*allow_exceptions=*/false);
-  Provenance known{string_member(json, "compiler"), string_member(json, "revision"),
-                   string_member(json, "driver")};
-  // A processor has no other.
-  if (known.driver.empty()) known.driver = string_member(json, "kernel");
-  return known;
+  return {string_member(json, "compiler"), string_member(json, "revision"), driver_of(json)};
 }
 
 /// What is only zero where it is not known stays unknown; all of it is a worker's word.

@@ -131,8 +131,8 @@ struct Result {
   double run_seconds = 0;
   std::string artifact;  // sha256 of the machine code
   Disturbance disturbance;
-  std::optional<double>
-      celsius;  // of the processor, when the samples had ended; none: it has no sensor that is told of
+  /// Of the processor, when the samples had ended; none: no sensor of it is told of.
+  std::optional<double> celsius;
   double timer_seconds = 0;  // what reading the clock adds to each sample; 0: not known
   bool operator==(const Result&) const = default;
 };

@@ -371,10 +371,6 @@ Reply measure(const RunJob& job, int object, Case& file, Child& child) {
   });
 }
 
-}  // namespace
-
-namespace {
-
 // Of five the least and the most hold the median with 94% only.
 constexpr size_t kFewest = 6;
 

@@ -53,6 +53,10 @@ TEST(Needs, AreMetByAsMuchOrMore) {
   EXPECT_FALSE(has_at_least(device, parse_needs({{"driver", "6.1.1"}})));
   EXPECT_FALSE(has_at_least(device, parse_needs({{"driver", "6.10"}})));
   EXPECT_FALSE(has_at_least(device, parse_needs({{"memory", "8193MiB"}})));
+  // A device with a driver of its own is known by that.
+  const Properties gpu = properties_of(R"({"driver": "NVIDIA 550.54.14", "kernel": "Linux 6.1.0"})");
+  EXPECT_TRUE(has_at_least(gpu, parse_needs({{"driver", "550.54"}})));
+  EXPECT_FALSE(has_at_least(gpu, parse_needs({{"driver", "551"}})));
 }
 
 /// A worker's word may be anything; what it does not say it has not.

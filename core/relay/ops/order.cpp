@@ -52,6 +52,7 @@ Buffer ranks(FuncBuilder& f, const Buffer& x, size_t axis, bool ascending) {
     return select(is_nan(at(x, i)), numbers + at(nans, i) - 1, cast(kInt64, at(rank, i)));
   });
 }
+
 /// positions[r] = the index along the axis of the element of rank r, for the first `count` ranks.
 Buffer order_by_ranks(FuncBuilder& f, const Buffer& x, size_t axis, bool ascending, const Expr& count) {
   // n comparisons for each element, but all alike and in vectors: no branches, no swaps.
@@ -70,6 +71,7 @@ Buffer order_by_ranks(FuncBuilder& f, const Buffer& x, size_t axis, bool ascendi
     return nest;
   });
 }
+
 /// Runs of `width` in half `from` of `out`, merged by twos into the other half. Of each element is selected
 /// whose it is; nothing branches on the data.
 tir::Stmt merged_runs(const Row& row, const Buffer& out, int64_t n, int64_t width, int64_t from,
@@ -125,6 +127,7 @@ Buffer order_by_merging(FuncBuilder& f, const Buffer& x, size_t axis, bool ascen
     return load(runs, indices);
   });
 }
+
 }  // namespace
 
 Buffer order(FuncBuilder& f, const Buffer& x, size_t axis, bool ascending, const Expr& count) {
