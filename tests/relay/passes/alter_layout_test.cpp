@@ -133,6 +133,28 @@ TEST(AlterLayout, FewChannelsAreReadWhereTheyLieUnlessPadded) {
   }
 }
 
+/// Vectors along rows where a block would be filled up by many channels, unless data in blocks would be
+/// turned for few products, or blocks have a faster algorithm.
+TEST(AlterLayout, FewResultsAreComputedInRowsWhereThatFillsVectors) {
+  struct Case {
+    int64_t in, out, kernel, width;
+    bool after_blocks, rows;
+  };
+  for (auto [in, out, kernel, width, after_blocks, rows] :
+       {Case{19, 9, 7, 45, false, true}, Case{19, 9, 7, 45, true, true}, Case{19, 9, 1, 45, false, true},
+        Case{19, 9, 1, 45, true, false}, Case{19, 9, 3, 45, false, false}, Case{7, 9, 3, 45, false, true},
+        Case{19, 9, 7, 5, false, false}, Case{19, 17, 7, 45, false, false},
+        Case{19, 16, 7, 45, false, false}}) {
+    SCOPED_TRACE(fmt::format("{} to {} channels, kernel {}, width {}, {}", in, out, kernel, width,
+                             after_blocks ? "blocks" : "rows"));
+    Net n({1, in, 4, width});
+    Expr x = after_blocks ? n.relu(n.conv(n.data(), 32, 1)) : n.data();
+    Ref<Function> f = altered(n.main(n.conv(x, out, kernel)), 16);
+    EXPECT_EQ(count(f, "nn.conv2d"), rows ? 1 : 0);
+    EXPECT_EQ(count(f, "nn.contrib_conv2d_NCHWc"), (after_blocks ? 1 : 0) + (rows ? 0 : 1));
+  }
+}
+
 /// What is only read is filled up rather than put into blocks that no vector fits, unless that is much more.
 TEST(AlterLayout, BlocksThatAreReadAreMultiplesOfFourWhereThatFillsUpLittle) {
   const Blocks blocks(target_of(16));

@@ -33,6 +33,11 @@ class Blocks {
   /// of what lies in blocks of 16 are put together element by element.
   int64_t read(int64_t channels, int64_t unit = 1) const;
 
+  /// Lanes that the channels pay for in blocks that are best(). REQUIRES: at least 4 channels.
+  int64_t lanes_paid(int64_t channels) const { return lanes_paid(channels, best(channels)); }
+  /// Lanes that neighbours in a row pay for.
+  int64_t lanes_of_row(int64_t extent) const { return round_up(extent, lanes_at_once_); }
+
  private:
   int64_t lanes_paid(int64_t channels, int64_t block) const;
   bool is_better(int64_t channels, int64_t block, int64_t than) const;

@@ -66,17 +66,44 @@ int64_t block_of(const BlockedGraph& graph, const Expr& data, int64_t products, 
   return block && block % products == 0 && 2 * block >= graph.blocks.lanes() ? block : otherwise;
 }
 
+/// What blocks have Winograd's algorithm for, when enough is read to pay for its transforms.
+bool may_transform(const ConvAttrs& a, const Ints& kernel, int64_t channels, int64_t lanes) {
+  const bool dilates = std::any_of(a.dilation.begin(), a.dilation.end(), [](int64_t d) { return d != 1; });
+  return kernel[2] == 3 && kernel[3] == 3 && !dilates && channels > lanes;
+}
+
+/// Whether vectors along the rows of results take clearly fewer lanes than blocks of channels, filled up; for
+/// data in blocks so many fewer that it may be turned.
+bool rows_fill_vectors(const BlockedGraph& graph, const Call& e, const Channels& c) {
+  constexpr double kClearly = 1.3, kThanTransformed = 1.8;
+  constexpr double kTurning = 80;  // of an element, in lanes of products
+  const int64_t* width = as_int(e.checked_type.as<TensorType>()->shape.back());
+  if (!width || *width == 0 || c.out > graph.blocks.lanes()) return false;
+  // Lanes for each place of the result.
+  const double in_rows = static_cast<double>(c.out * graph.blocks.lanes_of_row(*width)) /
+                         static_cast<double>(*width),
+               in_blocks = static_cast<double>(graph.blocks.lanes_paid(c.out));
+  const Ints kernel = constant_shape(*tensor_type_of(e.args[1]));
+  const bool transforms = may_transform(attrs_as<ConvAttrs>(e.attrs), kernel, c.in, graph.blocks.lanes());
+  if (in_blocks < (transforms ? kThanTransformed : kClearly) * in_rows) return false;
+  const double less = static_cast<double>(kernel[2] * kernel[3]) * (in_blocks - in_rows);
+  return !graph.found(e.args[0]).block || less > kTurning;
+}
+
 /// Results of fewer channels than a block are vectors along rows of NCHW, which strides and products of
-/// several channels at once do not allow: then the smallest block.
-int64_t block_of_results(const BlockedGraph& graph, const Call& e, int64_t channels, int64_t products) {
+/// several channels at once do not allow: then the smallest block. So are those of more channels where that
+/// takes less.
+int64_t block_of_results(const BlockedGraph& graph, const Call& e, const Channels& c, int64_t products) {
   constexpr int64_t kLeast = 4;
-  if (int64_t block = graph.blocks.best(channels, products)) return block;
   const Ints& strides = attrs_as<ConvAttrs>(e.attrs).strides;
-  return products > 1 || (!strides.empty() && strides.back() > 1) ? kLeast : 0;
+  const bool in_rows = products == 1 && (strides.empty() || strides.back() == 1);
+  const int64_t block = graph.blocks.best(c.out, products);
+  if (!block) return in_rows ? 0 : kLeast;
+  return in_rows && rows_fill_vectors(graph, e, c) ? 0 : block;
 }
 
 Blocked whole_convolution(BlockedGraph& graph, const Call& e, const Channels& c, const Expr& kernel) {
-  int64_t products = products_at_once(e), out_block = block_of_results(graph, e, c.out, products);
+  int64_t products = products_at_once(e), out_block = block_of_results(graph, e, c, products);
   if (!out_block) return {};
   const Expr& original = e.args[0];
   // A convolution only broadcasts its data: few channels that are not blocked yet are read where they lie
