@@ -275,9 +275,9 @@ ElementLoops element_loops(Schedule& s, BlockHandle block, const Target& target,
   bool writes_vectors = joined == 1 && lane && store && is_contiguous(store->indices, lane) &&
                         int_value(row.extent) >= kFewestLanes && target.lanes() >= kFewestLanes;
   if (!writes_vectors) return result;
-  // Lanes that load elements one by one and store them as a vector may still pay, where computing takes long.
-  result.gathers = choose_one_of(s, {0, 1}, 0, policy) == 1;
-  if (result.gathers) result.width = target.lanes();
+  // Lanes that load elements one by one and store them as a vector pay where computing takes long.
+  result.gathers = choose_one_of(s, {0, 1}, computes(*body) ? 1 : 0, policy) == 1;
+  if (result.gathers) result.width = row_width(int_value(row.extent), target);
   return result;
 }
 

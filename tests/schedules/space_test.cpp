@@ -376,6 +376,27 @@ func main(x: float32[4, 11, 11, 9]) -> (out: float32[4, 31, 31]) {
   expect_same_results(func, scheduled);
 }
 
+/// Pixels of a resize into blocks of channels: no lanes are neighbours, and in the last block some have no
+/// channel.
+TEST(DefaultTrace, ComputesFunctionsOfGatheredElementsInVectors) {
+  for (int lanes : {8, 12, 16}) {
+    tir::Func func = tir::parse_func(fmt::format(R"(
+func main(x: float32[21, 7, 9]) -> (out: float32[{1}, 11, 15, {0}]) {{
+  block root {{
+    for c in 0..{1} {{ for i in 0..11 {{ for j in 0..15 {{ for l in 0..{0} {{
+      block out(spatial vc in 0..{1} = c, spatial vi in 0..11 = i, spatial vj in 0..15 = j, spatial vl in 0..{0} = l) {{
+        reads x[0:21, vi * 3 // 5, vj * 3 // 5]
+        writes out[vc, vi, vj, vl]
+        out[vc, vi, vj, vl] = select(vc * {0} + vl < 21, sigmoid(x[vc * {0} + vl, vi * 3 // 5, vj * 3 // 5]), 0.0)
+    }} }} }} }} }}
+}} }})",
+                                                 lanes, (21 + lanes - 1) / lanes));
+    tir::Func scheduled = replay(default_trace(func, avx512_target()), func);
+    EXPECT_NE(tir::print(scheduled).find("vectorized"), std::string::npos) << lanes;
+    expect_same_results(func, scheduled);
+  }
+}
+
 /// Two tensors, one after the other by channels, then in blocks of 16 of them.
 TEST(DefaultTrace, JoinsTensorsBeforeItTurnsThem) {
   tir::Func func = tir::parse_func(R"(
