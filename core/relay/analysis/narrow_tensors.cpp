@@ -60,7 +60,7 @@ Expr chosen_from(const Expr& e) {
   return is_real_tensor(from) && !from.as<Constant>() ? from : Expr();
 }
 
-bool pays_narrow(const Call& product) {
+bool pays_narrow(const Call& product, int64_t at_once) {
   // Loading, converting and storing a vector, against half of the multiply-adds of it; what has to be put
   // into groups of neighbours in each run takes a cycle for each element as well.
   constexpr double kFewest = 24, kFewestGrouped = 48;
@@ -70,11 +70,12 @@ bool pays_narrow(const Call& product) {
              *data = product.args[0]->checked_type.as<TensorType>(),
              *weight = product.args[1]->checked_type.as<TensorType>();
   auto axes = rule.axes ? rule.axes(product.attrs, data->shape.size(), weight->shape.size()) : std::nullopt;
-  // Vectors of a convolution are of several channels of its result; of fewer they are of pixels, which are no
-  // pairs.
-  constexpr int64_t kFewestChannels = 3;
+  // Narrow vectors of a convolution are of several channels of its result, half a vector at least. Those of
+  // real numbers are of pixels where there are fewer channels, and none of their lanes is idle.
+  constexpr int64_t kHalfVector = 8;
   const bool windows = axes && !axes->of_data && has_constant_shape(*weight);
-  if (windows && constant_shape(*weight)[static_cast<size_t>(axes->weight)] < kFewestChannels) return false;
+  if (windows && constant_shape(*weight)[static_cast<size_t>(axes->weight)] * at_once <= kHalfVector)
+    return false;
   // Where nothing is an input, what made the operand stores it narrow in passing.
   if (elements == 0 || !axes || !has_constant_shape(*result) || !has_constant_shape(*weight)) return true;
   // Several products at once are of several channels: those of each channel by itself cost what they did.

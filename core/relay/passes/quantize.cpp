@@ -26,7 +26,7 @@ bool is_product(const Call& call) {
   return is_real_tensor(call.args[0]) && is_real_tensor(call.args[1]) && !call.args[0].as<Constant>() &&
          op->product->axes(call.attrs, type_of(call.args[0])->shape.size(),
                            type_of(call.args[1])->shape.size()) &&
-         pays_narrow(call);
+         pays_narrow(call, /*at_once=*/4);
 }
 
 /// REQUIRES: is_product(call).

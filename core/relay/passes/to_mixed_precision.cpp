@@ -14,7 +14,7 @@ namespace {
 /// One whose operands and sums are float32, and that gains by narrow operands.
 bool is_product(const Call& call) {
   return is_real_tensor(Expr(&call)) && std::all_of(call.args.begin(), call.args.end(), is_real_tensor) &&
-         pays_narrow(call);
+         pays_narrow(call, /*at_once=*/2);
 }
 
 Expr cast(const Expr& e, DataType dtype) { return typed_call("cast", {e}, make<CastAttrs>(dtype)); }
