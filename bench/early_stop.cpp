@@ -30,7 +30,7 @@
 #include "tuner/optimize.h"
 #include "tuner/tasks.h"
 #include "workers/build.h"
-#include "workers/measure.h"
+#include "workers/sampler.h"
 
 namespace lathe::bench {
 namespace {
