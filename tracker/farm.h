@@ -37,6 +37,7 @@
 #include "tracker/build_index.h"
 #include "tracker/defaults.h"
 #include "tracker/health.h"
+#include "tracker/incumbents.h"
 #include "tracker/journal.h"
 #include "tracker/principals.h"
 #include "tracker/wire.h"
@@ -401,6 +402,7 @@ class Farm {
   double usual_ms_ = 100;                // of a lease on a device: a moving mean
   std::list<TrialId> retries_;           // that not every worker should have; few, so searched in order
   std::map<Lane, size_t> building_;      // leases of builds
+  Incumbents incumbents_;
   BuildIndex builds_;
   std::map<LeaseId, Fetch> fetches_;
   std::deque<LeaseId> recent_;  // recorded lately, oldest first

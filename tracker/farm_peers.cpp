@@ -245,7 +245,8 @@ void Farm::reconcile(const Peer& peer, const std::vector<uint64_t>& holding) {
 
 void Farm::on(const Peer& peer, const wire::Result& result) {
   // Unless it is recorded below. Both make the worker forget it.
-  Verdict verdict = recent_set_.contains(result.lease) ? Verdict::kDuplicate : Verdict::kStale;
+  wire::ResultAck ack{.lease = result.lease,
+                      .verdict = recent_set_.contains(result.lease) ? Verdict::kDuplicate : Verdict::kStale};
   if (const auto found = trials_.find(result.trial); found != trials_.end()) {
     Trial& trial = found->second;
     const Past& past = std::as_const(trial).past();
@@ -285,11 +286,16 @@ void Farm::on(const Peer& peer, const wire::Result& result) {
       if (is_ok && !past.doubted.empty() && past.doubted != worker.name) blame(past.doubted, trial.id);
       // A build that fails is the candidate's, and says nothing of the builder's machine.
       // The device is written down with the result and makes it count for that machine.
-      finish(trial, worker.name, runs(worker, lane_of(*trial.spec)) ? worker.device : "", std::move(told));
-      verdict = Verdict::kRecorded;
+      const auto spec = trial.spec;
+      finish(trial, worker.name, runs(worker, lane_of(*spec)) ? worker.device : "", std::move(told));
+      ack.verdict = Verdict::kRecorded;
+      // What it holds of them was leased before this was known.
+      const double incumbent = incumbents_.seconds(*spec);
+      if (worker.version >= wire::kIncumbentVersion && incumbent < wire::kNoIncumbent)
+        ack.incumbent_seconds = incumbent;
     }
   }
-  send(peer, wire::ResultAck{result.lease, verdict});
+  send(peer, ack);
 }
 
 /// Why the result is none of an honest worker; "" when it may be.

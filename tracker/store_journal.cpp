@@ -292,6 +292,7 @@ class StoreJournal final : public Journal {
       TrialSpec spec{.job = static_cast<JobId>(id),
                      // It may have megabytes, and is the same for all jobs.
                      .workload = workloads_.get(workload_id, [&] { return workload.text; }),
+                     .workload_id = workload_id,
                      .target = store_.target(job.target).name};
       spec.is_open = tir::names_dims(workload.text);
       // Once a workload and job, not with every result.

@@ -176,6 +176,8 @@ void put(const Lease& from, pb::Envelope& envelope) {
   to.set_target(from.target);
   put(from.evaluation, *to.mutable_evaluation());
   to.set_seed(from.seed);
+  to.set_job(from.job);
+  to.set_workload_id(from.workload_id);
   // A field left out is 0, kWhole: a worker of version 1 reads the lease that it knows.
   if (from.part == Part::kWhole) return;
   to.set_part(static_cast<uint32_t>(from.part));
@@ -199,7 +201,9 @@ Message get(const pb::Lease& from) {
                .seed = from.seed(),
                .part = part,
                .artifact = is_built ? get(from.artifact(), "lease.artifact", limit) : Blob(),
-               .reference = is_built ? get(from.reference(), "lease.reference", limit) : Blob()};
+               .reference = is_built ? get(from.reference(), "lease.reference", limit) : Blob(),
+               .job = from.job(),
+               .workload_id = from.workload_id()};
 }
 
 void put(const Result& from, pb::Envelope& envelope) {
@@ -312,13 +316,16 @@ Message get(const pb::Canary& from) {
 }
 
 void put(const ResultAck& from, pb::Envelope& envelope) {
-  envelope.mutable_result_ack()->set_lease(from.lease);
-  envelope.mutable_result_ack()->set_verdict(static_cast<uint32_t>(from.verdict));
+  auto& to = *envelope.mutable_result_ack();
+  to.set_lease(from.lease);
+  to.set_verdict(static_cast<uint32_t>(from.verdict));
+  to.set_incumbent_seconds(from.incumbent_seconds);
 }
 
 Message get(const pb::ResultAck& from) {
   return ResultAck{.lease = from.lease(),
-                   .verdict = enumerator(from.verdict(), ResultAck::Verdict::kStale, "result_ack.verdict")};
+                   .verdict = enumerator(from.verdict(), ResultAck::Verdict::kStale, "result_ack.verdict"),
+                   .incumbent_seconds = finite(from.incumbent_seconds(), "result_ack.incumbent_seconds")};
 }
 
 void put(const Heartbeat& from, pb::Envelope& envelope) {

@@ -140,8 +140,7 @@ struct Session::Impl {
       changed.insert(*task);
       return;
     }
-    // The best so far goes along, by which a worker gives up early on what is far slower.
-    measurer.submit(*task, proposals, states[*task].best_seconds);
+    measurer.submit(*task, proposals);
     for (Proposal& proposal : proposals) {
       // Extracted now, while the program is there, and kept instead of it, which is by far the larger.
       Features features = learner.features(std::exchange(proposal.program, {}));
@@ -284,7 +283,7 @@ struct Session::Impl {
       const auto end = std::find_if(first, open.end(), [&](const Open& o) { return o.task != first->task; });
       std::vector<Proposal> proposals;
       for (auto candidate = first; candidate != end; ++candidate) proposals.push_back(candidate->proposal);
-      measurer.submit(first->task, proposals, states[first->task].best_seconds);
+      measurer.submit(first->task, proposals);
       first = end;
     }
   }

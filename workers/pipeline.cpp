@@ -7,7 +7,6 @@
 #include <csignal>
 
 #include "core/support/error.h"
-#include "core/support/statistics.h"
 #include "core/support/text.h"
 #include "tracker/defaults.h"
 #include "workers/disturbance.h"
@@ -24,7 +23,6 @@ constexpr uint64_t kBuildMemory = uint64_t{8} << 30;
 constexpr uint64_t kRunMemory = uint64_t{2} << 30;    // beyond the buffers
 constexpr uint64_t kRaceMemory = uint64_t{8} << 30;   // beyond the modules' files
 constexpr uint64_t kCodeBytes = uint64_t{256} << 20;  // of a module
-constexpr size_t kMostRivals = 4096;                  // workloads whose fastest is remembered
 constexpr double kReferenceRunSeconds = 120;          // the unscheduled program is slow
 constexpr double kCanarySeconds = 10;                 // limit; they take 15 ms
 constexpr double kMostStolen = 0.05;                  // of the time of the cores; else it is measured again
@@ -218,33 +216,10 @@ std::string Pipeline::case_key(const wire::Lease& lease) const {
   return fmt::format("{} {} {}", sha256(lease.workload), lease.target, lease.seed);
 }
 
-/// Those that are measured alike: their times can be compared.
-std::string Pipeline::rivals_key(const wire::Lease& lease) const {
-  const wire::Evaluation& evaluation = lease.evaluation;
-  return fmt::format("{} {} {} {}", case_key(lease), evaluation.threads, evaluation.cold_cache,
-                     evaluation.far_weights);
-}
-
-/// With a faster incumbent than the search knew of when it submitted the candidate: dozens may have been
-/// measured since.
-wire::Evaluation Pipeline::against_fastest(const wire::Lease& lease) const {
-  wire::Evaluation evaluation = lease.evaluation;
-  if (const auto known = fastest_.find(rivals_key(lease)); known != fastest_.end())
-    evaluation.incumbent_seconds = std::min(evaluation.incumbent_seconds, known->second);
-  return evaluation;
-}
-
-void Pipeline::note_fastest(const wire::Lease& lease, const std::vector<float>& samples) {
-  const double seconds = summarize(samples).median;
-  // What is forgotten is only measured in full once more.
-  if (fastest_.size() >= kMostRivals) fastest_.clear();
-  const auto [known, is_new] = fastest_.try_emplace(rivals_key(lease), seconds);
-  known->second = std::min(known->second, seconds);
-}
-
-void Pipeline::run(uint64_t lease) {
-  CHECK(running_ == 0 && jobs_.contains(lease), "lease {} cannot run now", lease);
-  running_ = lease;
+void Pipeline::run(const wire::Lease& lease) {
+  CHECK(running_ == 0 && jobs_.contains(lease.lease), "lease {} cannot run now", lease.lease);
+  running_ = lease.lease;
+  jobs_.at(running_)->lease.evaluation = lease.evaluation;
   again_ = false;
   first_ = {};
   attempt([&] { next_step(); });
@@ -267,7 +242,7 @@ void Pipeline::run(const wire::Lease& lease, const std::string& artifact, const 
     return;
   }
   jobs_[lease.lease] = std::move(job);
-  run(lease.lease);
+  run(lease);
 }
 
 void Pipeline::next_step() {
@@ -356,7 +331,7 @@ void Pipeline::case_failed(const std::string& why) {
 void Pipeline::start_measuring() {
   Job& job = *jobs_.at(running_);
   step_ = Step::kMeasure;
-  const wire::Evaluation evaluation = against_fastest(job.lease);
+  const wire::Evaluation& evaluation = job.lease.evaluation;
   const CorePlan cores = plan_cores(static_cast<int>(evaluation.threads));
   const RunJob request{
       .artifact = job.artifact, .evaluation = evaluation, .seed = job.lease.seed, .canary_seconds = canary_};
@@ -394,7 +369,6 @@ void Pipeline::measured(const Report& report) {
   // The tracker refuses such a result (wire.cpp), so its lease would end by its time alone.
   if (reply.outcome == Outcome::kOk && reply.samples.empty())
     reply = {.outcome = Outcome::kCrashed, .message = "the child reported no samples"};
-  if (reply.outcome == Outcome::kOk) note_fastest(jobs_.at(running_)->lease, reply.samples);
   end_run({.outcome = reply.outcome,
            .samples = std::move(reply.samples),
            .message = std::move(reply.message),

@@ -29,8 +29,8 @@ class Pipeline {
 
   /// What was built lately is not built again. REQUIRES: fewer than `builders` builds in progress.
   void build(const wire::Lease& lease);
-  /// REQUIRES: the lease was built here, and nothing runs.
-  void run(uint64_t lease);
+  /// With what it is compared with by now. REQUIRES: the lease was built here, and nothing runs.
+  void run(const wire::Lease& lease);
   /// `artifact` and `reference` were built elsewhere (encoded, jobs.h). REQUIRES: nothing runs.
   void run(const wire::Lease& lease, const std::string& artifact, const std::string& reference);
   /// Races two modules. REQUIRES: nothing runs.
@@ -74,9 +74,6 @@ class Pipeline {
   void end_run(wire::Result report);
   void canaries_ran(const Report& report);
   std::string case_key(const wire::Lease& lease) const;
-  std::string rivals_key(const wire::Lease& lease) const;
-  wire::Evaluation against_fastest(const wire::Lease& lease) const;
-  void note_fastest(const wire::Lease& lease, const std::vector<float>& samples);
 
   std::vector<std::unique_ptr<Sandbox>> builders_;
   Sandbox reference_builder_, runner_;
@@ -88,9 +85,8 @@ class Pipeline {
   std::map<uint64_t, std::unique_ptr<Job>> jobs_;
   uint64_t running_ = 0;  // lease, or 0
   Step step_ = Step::kMeasure;
-  bool again_ = false;                     // this measurement is a second attempt
-  wire::Disturbance first_;                // of the first attempt, when it was stolen from
-  std::map<std::string, double> fastest_;  // median seconds measured here, by rivals_key
+  bool again_ = false;       // this measurement is a second attempt
+  wire::Disturbance first_;  // of the first attempt, when it was stolen from
   const double timer_seconds_ = timer_seconds();
   const ProcessorSensors sensors_{""};
   double canary_ = 0;        // the best known, in seconds; 0: none
