@@ -329,7 +329,7 @@ Reply time_kernel(Bench& bench, const RunJob& job, Child& child) {
   // While the core is still as warm as during the samples, and nobody else is timed.
   disturbance.clock_hz = clock_hz();
   child.close_window();
-  return {.samples = sampler.samples(), .disturbance = disturbance, .canary_seconds = watch.best_canary()};
+  return {.samples = sampler.samples(), .disturbance = disturbance};
 }
 
 /// Runs once and compares: kWrongResult, or kOk with the error.
@@ -378,8 +378,9 @@ std::string run_body(std::string_view request, Child& child) {
   if (job.canary) {
     child.open_window();
     const wire::Canary canary = run_canaries();
+    const double load_canary = best_load_canary();
     child.close_window();
-    return encode(Reply{.canary = canary});
+    return encode(Reply{.canary_seconds = load_canary, .canary = canary});
   }
   if (job.race) return encode(race_modules(job, child));
   if (child.descriptors().size() != 2) fail("run: {} descriptors, must be 2", child.descriptors().size());

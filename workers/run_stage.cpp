@@ -25,7 +25,7 @@ constexpr double kReferenceRunSeconds = 120;          // the unscheduled program
 constexpr double kCanarySeconds = 10;                 // limit; they take 15 ms
 constexpr double kMostStolen = 0.05;                  // of the time of the cores; else it is measured again
 constexpr double kCanaryAges =
-    1.001;  // a measurement: a clock that became lower for good is not load for ever
+    1.02;  // from one to the next: a clock that became lower for good is not load for ever
 
 uint64_t memory_for(const Artifact& artifact) {
   int64_t bytes = artifact.main.workspace_bytes;
@@ -208,14 +208,20 @@ void RunStage::measured(const Report& report) {
   // Once more: it may have been the kernel, short of memory, and a blameless candidate.
   if (killed_from_outside(report) && !std::exchange(again_, true)) return start_measuring();
   Reply reply = reply_of(report, /*build=*/false);
-  // The best that a child has ever seen here is what the next ones compare with.
-  if (reply.canary_seconds > 0) canary_ = kCanaryAges * reply.canary_seconds;
   if (reply.outcome == Outcome::kOk && was_stolen_from(report) && !std::exchange(again_, true)) {
     first_ = reply.disturbance;
     // Its samples are not used, but the job's report counts them.
     first_.disturbed = first_.taken;
     return start_measuring();
   }
+  // The child is the candidate's: what is kept of it is bounded, and so is what a job adds up of it.
+  const wire::Evaluation& asked = running_->lease.evaluation;
+  const uint32_t most = std::max({asked.min_samples, asked.max_samples, 1u});
+  if (reply.samples.size() > most)
+    reply = {.outcome = Outcome::kCrashed,
+             .message = fmt::format("the child reported {} samples of {}", reply.samples.size(), most)};
+  reply.disturbance.taken = std::min(reply.disturbance.taken, 2 * most);
+  reply.disturbance.disturbed = std::min(reply.disturbance.disturbed, reply.disturbance.taken);
   // The tracker refuses such a result (wire.cpp), so its lease would end by its time alone.
   if (reply.outcome == Outcome::kOk && reply.samples.empty())
     reply = {.outcome = Outcome::kCrashed, .message = "the child reported no samples"};
@@ -293,13 +299,6 @@ void RunStage::run_canaries() {
                    .stop_builders = cores.stop_builders});
   } catch (const Error&) {
     ended_.push_back({.canary = wire::Canary()});
-  }
-}
-
-/// A machine that cannot even do that says so with times of 0.
-void RunStage::canaries_ran(const Report& report) {
-  const Reply reply = reply_of(report, /*build=*/false);
-  ended_.push_back({.canary = wire::Canary()});
   }
 }
 
