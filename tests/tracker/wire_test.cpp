@@ -99,7 +99,7 @@ TEST(Wire, NamesTheFault) {
   EXPECT_EQ(message_of(encode(Hello{.worker = "w", .device = std::string(70000, ' ')})),
             "hello.device has 70000 bytes, more than the limit of 65536");
   EXPECT_EQ(message_of(encode(Hello{.worker = "w", .device = std::string(30000, '[')})),
-            "hello.device is nested more than 16 deep");
+            "hello.device is nested more than 8 deep");
   EXPECT_EQ(message_of(encode(Credit{1000000})), "credit.slots is 1000000, at most 1024");
   EXPECT_EQ(message_of(encode(Result{.outcome = static_cast<Outcome>(99)})),
             "result.outcome is 99, the last known is 6");
@@ -184,7 +184,7 @@ TEST(Wire, NamesHoldNoControlCharacters) {
       << "it looks like lab";
   EXPECT_EQ(refused({.worker = "\u202eyranac", .device = "{}"}), "hello.worker holds control characters");
   EXPECT_EQ(refused({.worker = "b", .device = R"({"model": "\u001b]0;owned\u0007"})"}),
-            "hello.device names a model with control characters");
+            "hello.device: `model` holds control characters");
 }
 
 }  // namespace
