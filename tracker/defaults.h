@@ -41,6 +41,8 @@ inline constexpr uint32_t kOverdueToSuspect = 3;  // leases that one worker lets
 // Leases that the workers of one key hand back while none of them measures anything: more than a fleet that
 // drains.
 inline constexpr size_t kReturnsToExpel = 65536;
+// Devices that the workers of one key say they are, likewise: more than a fleet has that starts twice.
+inline constexpr size_t kDevicesToExpel = 2048;
 inline constexpr uint32_t kLossesToQuarantine = 3;
 inline constexpr size_t kWorkersToRisk = 2;
 

@@ -393,6 +393,7 @@ class Farm {
   std::deque<std::string> named_;            // in the order they came
   std::set<std::string> expelled_;           // keys that are refused; without keys, names
   std::map<std::string, size_t> returned_;   // by the same: leases handed back since a result was recorded
+  std::map<std::string, size_t> devices_;    // by the same: devices named since then
   std::map<std::string, Health> health_;     // by name of a worker
   std::set<std::string> drained_;            // names
   std::unordered_map<JobId, size_t> open_;
