@@ -137,6 +137,31 @@ TEST_F(StoreJournals, WhatWorkersSayMayTravel) {
   EXPECT_EQ(report.added.measurements, measured);
 }
 
+/// A database that somebody has edited, or a program that knows other properties.
+TEST_F(StoreJournals, ADamagedRequestIsForNobody) {
+  const db::ServedJob served = store_.add_served_job({.owner = "o", .model_name = "m"});
+  const db::JobId job =
+      store_.create_job({.target = store_.add_target({.name = kTarget, .architecture = "a"}),
+                         .tasks = {{.workload = workload_}}});
+  store_.database().run("UPDATE served_job SET job = ? WHERE id = ?", {job, served.id});
+  {
+    const std::vector<Candidate> one = {candidate("a")};
+    auto journal = open_store_journal(folder_ / "t.db", static_cast<JobId>(job));
+    journal->start();
+    journal->add(static_cast<JobId>(job), one);
+  }
+  for (const char* request :
+       {R"({"needs": 5})", R"({"needs": {"memory": 5}})", R"({"needs": {"memory": "lots"}})",
+        R"({"needs": {"colour": "red"}})", R"({"needs": ["memory"]})", R"({"needs": null})"}) {
+    store_.database().run("UPDATE served_job SET request = ? WHERE id = ?", {request, served.id});
+    const JournalState state = open_store_journal(folder_ / "t.db", std::nullopt)->start();
+    ASSERT_EQ(state.open.size(), 1u);
+    const Properties& needs = state.open.front().spec->needs;
+    EXPECT_FALSE(has_at_least({{"memory", {INT64_MAX}}, {"driver", {INT64_MAX}}}, needs)) << request;
+    EXPECT_EQ(describe_needs(needs), "what its job's request says, which this program cannot read");
+  }
+}
+
 TEST_F(StoreJournals, KeepSuspectsAndWhoIsDrained) {
   const db::WorkerHealth row{.worker = "w",
                              .device_class = "c",
