@@ -45,7 +45,7 @@ void from_settings(const std::string& text, Recipe& recipe) {
 db::Device parse_device(const std::string& text) {
   // HELLO's reader has bounded its size and depth (wire.cpp).
   const auto json = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
-  db::Device device;
+  db::Device device{.details = "{}"};  // packs want an object
   if (!json.is_object()) return device;
   const auto number = [&](const char* key, int64_t otherwise) {
     const auto it = json.find(key);

@@ -133,7 +133,6 @@ std::vector<std::string> names(const google::protobuf::RepeatedPtrField<std::str
 /// Names of a device are shown wherever its results are, and kept with each of them. A database that holds
 /// what no pack may would travel no more.
 void check_device(const nlohmann::json& device) {
-  if (!device.is_object()) fail("hello.device is no object");
   // Written anew, a number or a character may be longer than it came.
   if (const size_t bytes = json_line(device).size(); bytes > kDeviceLimit)
     fail("hello.device has {} bytes, more than the limit of {}", bytes, kDeviceLimit);
