@@ -72,7 +72,7 @@ Count count_programs(const tuner::Task& task, const Target& target, size_t want)
 double measure_default(const tuner::Task& task, const Target& target) {
   PipelineMeasurer machine(std::span(&task, 1), target, /*builders=*/1);
   tuner::TaskSearch search(task.workload, target, /*seed=*/1);
-  machine.submit(0, search.propose(1, {}), 0);
+  machine.submit(0, search.propose(1, {}));
   while (machine.in_flight() > 0)
     for (const tuner::Measured& answer : machine.wait(std::chrono::milliseconds(100)))
       if (answer.outcome == Outcome::kOk) return answer.seconds;

@@ -1,7 +1,7 @@
 // What stopping early on losers saves of a search's measuring time, and whether it finds the same winners. A
 // search is recorded with all samples; the very same record is then replayed with the rule, sample by sample,
-// each candidate against the incumbent that it was submitted with, or the fastest that was measured before
-// it.
+// each candidate against the incumbent of those measured before it but for the last one, whose result is on
+// its way to the tracker (workers/agent.h).
 //
 //   ./run bench early-stop [--models resnet18,net.onnx:x=1x3x64x64] [--tasks 4] [--trials 256] [--seed 1]
 //
@@ -27,10 +27,12 @@
 #include "core/support/statistics.h"
 #include "core/support/text.h"
 #include "schedules/schedule.h"
+#include "tracker/incumbents.h"
+#include "tracker/sampling.h"
 #include "tuner/optimize.h"
 #include "tuner/tasks.h"
 #include "workers/build.h"
-#include "workers/measure.h"
+#include "workers/sampler.h"
 
 namespace lathe::bench {
 namespace {
@@ -49,7 +51,6 @@ struct Settings {
 
 struct Trial {
   std::string task, trace;
-  double incumbent = 0;    // seconds that the search knew when it submitted the candidate; 0: none
   double run_seconds = 0;  // of the child: its start, the check of its outputs, and the timed window
   std::vector<float> samples;
 };
@@ -57,7 +58,6 @@ struct Trial {
 json to_json(const Trial& trial) {
   return {{"task", trial.task},
           {"trace", trial.trace},
-          {"incumbent", trial.incumbent},
           {"run_seconds", trial.run_seconds},
           {"samples", trial.samples}};
 }
@@ -67,13 +67,13 @@ std::vector<Trial> load_record() {
   std::ifstream file(kRecord);
   for (std::string line; std::getline(file, line);) {
     const json record = json::parse(line);
-    trials.push_back({record.at("task"), record.at("trace"), record.at("incumbent"), record.at("run_seconds"),
+    trials.push_back({record.at("task"), record.at("trace"), record.at("run_seconds"),
                       record.at("samples").get<std::vector<float>>()});
   }
   return trials;
 }
 
-/// Measures without the incumbents, and writes down what was measured with which.
+/// Writes down what is measured.
 class Recorder final : public tuner::Measurer {
  public:
   Recorder(std::span<const tuner::Task> tasks, const std::string& model, const Target& target)
@@ -81,14 +81,12 @@ class Recorder final : public tuner::Measurer {
     machine_.on_ran = [=, this](const tuner::Measured& measured, const wire::Result& result) {
       if (result.outcome != Outcome::kOk) return;
       const Trial trial{model + " " + tasks[measured.task].name, schedule::to_json(measured.trace),
-                        incumbents_[{measured.task, measured.fingerprint}], result.run_seconds,
-                        result.samples};
+                        result.run_seconds, result.samples};
       file_ << to_json(trial).dump() << std::endl;
     };
   }
-  void submit(size_t task, std::span<const tuner::Proposal> proposals, double incumbent) override {
-    for (const tuner::Proposal& proposal : proposals) incumbents_[{task, proposal.fingerprint}] = incumbent;
-    machine_.submit(task, proposals, /*incumbent_seconds=*/0);
+  void submit(size_t task, std::span<const tuner::Proposal> proposals) override {
+    machine_.submit(task, proposals);
   }
   std::vector<tuner::Measured> wait(std::chrono::milliseconds timeout) override {
     return machine_.wait(timeout);
@@ -98,7 +96,6 @@ class Recorder final : public tuner::Measurer {
 
  private:
   PipelineMeasurer machine_;
-  std::map<std::pair<size_t, std::string>, double> incumbents_;
   std::ofstream file_;
 };
 
@@ -139,8 +136,8 @@ struct Replayed {
 };
 
 Replayed replay(const Trial& trial, double incumbent, double eviction) {
-  const wire::Evaluation evaluation{
-      .max_samples = 25, .budget_seconds = 0.06, .relative_interval = 0.02, .incumbent_seconds = incumbent};
+  wire::Evaluation evaluation = tracker::evaluation_for(db::Purpose::kSearch);
+  evaluation.incumbent_seconds = incumbent;
   worker::Sampler sampler(evaluation);
   Replayed result;
   // The warm-up, which was not recorded, takes what the first sample does.
@@ -205,12 +202,14 @@ int run(int argc, char** argv) {
   for (const auto& [name, trials] : tasks) {
     Totals totals;
     std::vector<std::pair<double, std::string>> with_all, with_rule;
-    double fastest_yet = wire::kNoIncumbent;
-    for (const Trial& trial : trials) {
+    tracker::Incumbent incumbent;
+    double last = 0;
+    for (size_t i = 0; i < trials.size(); ++i) {
+      const Trial& trial = trials[i];
       const Replayed all = replay(trial, 0, eviction);
-      const double incumbent = trial.incumbent > 0 ? std::min(trial.incumbent, fastest_yet) : fastest_yet;
-      const Replayed early = replay(trial, incumbent, eviction);
-      fastest_yet = std::min(fastest_yet, early.seconds);
+      const Replayed early = replay(trial, incumbent.seconds(), eviction);
+      if (i > 0) incumbent.note(static_cast<tracker::CandidateId>(i), last);
+      last = early.seconds;
       totals += {1,
                  early.samples < all.samples,
                  all.samples,

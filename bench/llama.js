@@ -1,8 +1,9 @@
 // A Llama with random weights by Lathe, ONNX Runtime and llama.cpp in turn, in one experiment; prints the ratios of their times.
-//   ./run bench llama [--points 512+1,768+1,1023+1,0+512] [--model '--layers 16 ...' | --folder DIR] [--threads N[,N]] [--db FILE]
-//     [--rounds R] [--json]
+//   ./run bench llama [--points 512+1,768+1,1023+1,0+512] [--model '--layers 16 ...' | --folder DIR] [--precision int8]
+//     [--threads N[,N]] [--db FILE] [--rounds R] [--json]
 // A point is PAST+NEW: so many tokens in the cache, so many taken at once behind them. The weights are those of llama_model.py,
-// in float32 on all sides, with --model its flags; --folder: where it was run already. The past is what ONNX Runtime computes of the tokens before; what Lathe and
+// in float32 on all sides, with --model its flags; --folder: where it was run already. --precision int8: Lathe's products are of
+// 8 bits, activations too, calibrated on other tokens, llama.cpp's matrices are Q8_0, and ONNX Runtime stays as it is. The past is what ONNX Runtime computes of the tokens before; what Lathe and
 // llama.cpp make of it is compared with ONNX Runtime's logits. A ratio is peer / ours: above 1, Lathe is faster. GB/s: the matrices, each
 // read once, over our time; and its share of what one thread reads of a large block here (lathe-bench-bandwidth).
 'use strict';
@@ -13,7 +14,7 @@ const {
   Side, bin, compileModule, errorText, exitWith, median, parseArguments, printRows, ratioOf, reasonIn, rowOrReason, takeTurns,
 } = require('./race.js');
 
-const usage = "llama [--points 0+512,...] [--model '--layers 16 ...' | --folder DIR] [--threads N[,N]] [--db FILE] [--rounds R] [--json]";
+const usage = "llama [--points 0+512,...] [--model '--layers 16 ...' | --folder DIR] [--precision int8] [--threads N[,N]] [--db FILE] [--rounds R] [--json]";
 const turn = { ms: 1000, fewestRuns: 1, mostRuns: 100 };
 const columns = [
   'past + new', 'threads', 'Lathe ms', 'ONNX Runtime ms', 'llama.cpp ms', 'ONNX Runtime / ours', '95% interval', 'llama.cpp / ours', '95% interval',
@@ -87,12 +88,30 @@ async function logitsOf(side, folder) {
   return logits;
 }
 
+/** `count` ids, others for each seed. */
+const idsOf = (count, seed, vocabulary) => [...randomTensor('int32', [count], seed).data].map((x, i) => (x * 7919 + i * 104729) % vocabulary);
+
+/** In 8 bits, calibrated on 4 other tokens or more. */
+async function compileIn8Bits(model, { past, fresh }, options, module) {
+  const folder = fs.mkdtempSync(`${module}-`), narrow = path.join(folder, 'llama-int8.onnx'), samples = [];
+  for (let taken = 0, seed = 8; taken < 4; taken += fresh, seed++) {
+    const ids = idsOf(past + fresh, seed, model.vocabulary), own = path.join(folder, String(seed));
+    fs.mkdirSync(own);
+    samples.push(...writeInputs(ids, past, fresh, await cachesOf(model, ids, past, folder), own));
+  }
+  output(path.join(bin, 'tune'), ['quantize', '--model', model.onnx, '--out', narrow,
+    ...options.shapes.flatMap((shape) => ['--shape', shape]), ...samples.flatMap((sample) => ['--calibrate', sample])]);
+  compileModule(narrow, { ...options, shapes: [] }, module);
+  fs.rmSync(folder, { recursive: true });
+}
+
 async function racePoint(model, point, options, folder) {
   const { past, fresh } = point, { threads } = options, module = path.join(folder, 'llama.lathe');
-  const ids = [...randomTensor('int32', [past + fresh], 7).data].map((x, i) => (x * 7919 + i * 104729) % model.vocabulary);
+  const ids = idsOf(past + fresh, 7, model.vocabulary);
   const caches = await cachesOf(model, ids, past, folder), inputs = writeInputs(ids, past, fresh, caches, folder);
   const shapes = [`ids=1x${fresh}`, `pos=1x${fresh}`, ...['past_k', 'past_v'].map((name) => `${name}=${model.cache(past).join('x')}`)];
-  compileModule(model.onnx, { ...options, shapes }, module);
+  if (options.bytesPerWeight === 4) compileModule(model.onnx, { ...options, shapes }, module);
+  else await compileIn8Bits(model, point, { ...options, shapes }, module);
   const all = path.join(folder, 'ids.npy');
   writeNpy(all, int64(ids));
   const sides = [
@@ -104,7 +123,7 @@ async function racePoint(model, point, options, folder) {
     for (const side of sides) await side.answer();
     const times = await takeTurns(sides, options.rounds, turn), logits = [];
     for (const side of sides) logits.push(await logitsOf(side, folder));
-    const ms = median(times.lathe), gigabytes = model.matrixBytes / 1e6 / ms;
+    const ms = median(times.lathe), gigabytes = (model.matrixBytes / 4) * options.bytesPerWeight / 1e6 / ms;
     return {
       point: `${past}+${fresh}`, threads, ours_ms: ms,
       onnxruntime: ratioOf(times.lathe, times.onnxruntime), llama_cpp: ratioOf(times.lathe, times['llama.cpp']),
@@ -126,11 +145,16 @@ async function main() {
   const options = parseArguments(process.argv.slice(2), usage, {
     '--points': (o, value) => { o.points = value.split(',').map(pointOf); return o.points.every(Boolean); },
     '--model': (o, value) => { o.model = value; return true; },
+    '--precision': (o, value) => {
+      if (value !== 'int8') return false;
+      o.bytesPerWeight = 1;
+      return true;
+    },
     '--folder': (o, value) => { o.folder = value; return fs.existsSync(path.join(value, 'llama.json')); },
-  }, { models: null, points: ['512+1', '768+1', '1023+1', '0+512'].map(pointOf), model: '', rounds: 10 });
+  }, { models: null, points: ['512+1', '768+1', '1023+1', '0+512'].map(pointOf), model: '', rounds: 10, bytesPerWeight: 4 });
   const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'lathe-llama-')), rows = [];
   try {
-    if (!options.folder) makeModel(options.model, folder);
+    if (!options.folder) makeModel(options.bytesPerWeight === 1 ? `${options.model} --q8` : options.model, folder);
     const model = modelIn(options.folder || folder);
     options.bandwidth = readBandwidth();
     for (const threads of options.threads) {

@@ -3,6 +3,7 @@
 #include <poll.h>
 
 #include "core/support/statistics.h"
+#include "tracker/sampling.h"
 
 namespace lathe::bench {
 
@@ -12,20 +13,19 @@ PipelineMeasurer::PipelineMeasurer(std::span<const tuner::Task> tasks, const Tar
       builders_(static_cast<size_t>(builders)),
       pipeline_({"/proc/self/exe", "internal-sandbox"}, builders) {}
 
-void PipelineMeasurer::submit(size_t task, std::span<const tuner::Proposal> proposals, double incumbent) {
+void PipelineMeasurer::submit(size_t task, std::span<const tuner::Proposal> proposals) {
+  wire::Evaluation evaluation = tracker::evaluation_for(db::Purpose::kSearch);
+  evaluation.incumbent_seconds = 0;
   for (const tuner::Proposal& proposal : proposals) {
     wire::Lease lease{.lease = ++last_lease_,
                       .trial = last_lease_,
                       .workload = tasks_[task].text,
                       .trace = schedule::to_json(proposal.trace),
                       .target = target_,
-                      .evaluation = {.max_samples = 25,
-                                     .budget_seconds = 0.06,
-                                     .relative_interval = 0.02,
-                                     .incumbent_seconds = incumbent},
+                      .evaluation = evaluation,
                       .seed = 1};
-    waiting_[lease.lease] = {task, proposal.trace, proposal.fingerprint};
-    to_build_.push_back(std::move(lease));
+    to_build_.push_back(last_lease_);
+    waiting_[last_lease_] = {{task, proposal.trace, proposal.fingerprint}, std::move(lease)};
   }
   start();
 }
@@ -33,10 +33,10 @@ void PipelineMeasurer::submit(size_t task, std::span<const tuner::Proposal> prop
 /// As many builds as there are builders, and one run at a time: two would slow each other down.
 void PipelineMeasurer::start() {
   for (; building_ < builders_ && !to_build_.empty(); ++building_, to_build_.pop_front())
-    pipeline_.build(to_build_.front());
+    pipeline_.build(waiting_.at(to_build_.front()).lease);
   if (running_ || to_run_.empty()) return;
   running_ = true;
-  pipeline_.run(to_run_.front());
+  pipeline_.run(waiting_.at(to_run_.front()).lease);
   to_run_.pop_front();
 }
 
@@ -54,7 +54,7 @@ std::vector<tuner::Measured> PipelineMeasurer::wait(std::chrono::milliseconds ti
       continue;
     }
     auto found = waiting_.find(ended.lease);
-    tuner::Measured answer = std::move(found->second);
+    tuner::Measured answer = std::move(found->second.answer);
     waiting_.erase(found);
     answer.outcome = ended.report.outcome;
     answer.message = ended.report.message;

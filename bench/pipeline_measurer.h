@@ -12,13 +12,14 @@
 
 namespace lathe::bench {
 
-/// Remembers nothing: a candidate submitted twice is measured twice. The process must serve
-/// "internal-sandbox" (worker::internal_sandbox_main) when it is started with that as its first argument.
+/// Measures each as a search does, but gives up none early; and remembers nothing: a candidate submitted
+/// twice is measured twice. The process must serve "internal-sandbox" (worker::internal_sandbox_main) when it
+/// is started with that as its first argument.
 class PipelineMeasurer final : public tuner::Measurer {
  public:
   PipelineMeasurer(std::span<const tuner::Task> tasks, const Target& target, int builders);
 
-  void submit(size_t task, std::span<const tuner::Proposal> proposals, double incumbent_seconds) override;
+  void submit(size_t task, std::span<const tuner::Proposal> proposals) override;
   std::vector<tuner::Measured> wait(std::chrono::milliseconds timeout) override;
   size_t in_flight() const override { return waiting_.size(); }
   size_t capacity() const override { return 16; }
@@ -33,8 +34,12 @@ class PipelineMeasurer final : public tuner::Measurer {
   std::string target_;
   size_t builders_;
   worker::Pipeline pipeline_;
-  std::unordered_map<uint64_t, tuner::Measured> waiting_;  // by lease
-  std::deque<wire::Lease> to_build_;
+  struct Waiting {
+    tuner::Measured answer;
+    wire::Lease lease;
+  };
+  std::unordered_map<uint64_t, Waiting> waiting_;  // by lease
+  std::deque<uint64_t> to_build_;
   std::deque<uint64_t> to_run_;
   size_t building_ = 0;
   bool running_ = false;

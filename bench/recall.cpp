@@ -92,7 +92,7 @@ void measure(const tuner::Task& task, const Target& target, size_t wanted, Clock
       // The space is exhausted.
       if (proposals.empty()) asked = wanted;
       asked += proposals.size();
-      machine.submit(0, proposals, 0);
+      machine.submit(0, proposals);
     }
     if (machine.in_flight() == 0) return;
     for (const tuner::Measured& answer : machine.wait(std::chrono::milliseconds(200))) {

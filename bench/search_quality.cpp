@@ -97,8 +97,8 @@ std::vector<Search> load_records(const std::string& path) {
 class Recorder final : public tuner::Measurer {
  public:
   Recorder(tuner::Measurer& measurer, std::vector<Trial>& trials) : measurer_(measurer), trials_(trials) {}
-  void submit(size_t task, std::span<const tuner::Proposal> proposals, double incumbent) override {
-    measurer_.submit(task, proposals, incumbent);
+  void submit(size_t task, std::span<const tuner::Proposal> proposals) override {
+    measurer_.submit(task, proposals);
   }
   std::vector<tuner::Measured> wait(std::chrono::milliseconds timeout) override {
     std::vector<tuner::Measured> answers = measurer_.wait(timeout);

@@ -21,7 +21,7 @@ struct Command {
   std::string_view arguments;  // as in "FILE.relay --passes=a,b"
   std::string_view summary;
   std::array<std::string_view, 2> examples;  // both start with "tune"; the build fails without them
-  int (*run)(Flags& flags);                  // returns an ExitCode
+  int (&run)(Flags& flags);                  // returns an ExitCode
   bool takes_config = true;                  // false: works whatever environment and files say
 };
 

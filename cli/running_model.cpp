@@ -92,14 +92,17 @@ std::vector<int64_t> dims_from(const runtime::Plan& plan, const Shapes& shapes) 
 
 }  // namespace
 
+std::pair<std::string, Tensor> load_input(const char* flag, const std::string& file) {
+  size_t equals = file.find('=');
+  if (equals == std::string::npos) fail("{} {}: must be NAME=FILE.npy", flag, file);
+  return {file.substr(0, equals), load_npy(file.substr(equals + 1))};
+}
+
 Inputs load_inputs(const std::vector<std::string>& files) {
   Inputs inputs;
   for (const std::string& file : files) {
-    size_t equals = file.find('=');
-    if (equals == std::string::npos) fail("--input {}: must be NAME=FILE.npy", file);
-    std::string name = file.substr(0, equals);
-    if (inputs.count(name)) fail("--input {}: the input is given twice", name);
-    inputs[name] = load_npy(file.substr(equals + 1));
+    auto [name, tensor] = load_input("--input", file);
+    if (!inputs.emplace(name, tensor).second) fail("--input {}: the input is given twice", name);
   }
   return inputs;
 }

@@ -4,6 +4,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "core/runtime/executor.h"
@@ -14,7 +15,10 @@ namespace lathe::cli {
 /// Inputs given on the command line, by name.
 using Inputs = std::map<std::string, Tensor>;
 
-/// Reads NAME=FILE.npy, each.
+/// Reads NAME=FILE.npy, as `flag` was given it.
+std::pair<std::string, Tensor> load_input(const char* flag, const std::string& file);
+
+/// Reads NAME=FILE.npy, each, of --input.
 Inputs load_inputs(const std::vector<std::string>& files);
 
 /// A module ready to run, with the threads it runs on.

@@ -34,7 +34,7 @@ namespace {
 using nlohmann::json;
 using Clock = std::chrono::steady_clock;
 
-constexpr int kLinkDescriptor = 3;  // where the tracker puts it (tracker/job_keeper.cpp)
+constexpr int kLinkDescriptor = 3;  // where the tracker puts it (tracker/searcher.cpp)
 
 /// JSON has no infinity.
 json finite(double value) { return std::isfinite(value) ? json(value) : json(); }

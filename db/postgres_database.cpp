@@ -76,13 +76,17 @@ void require_no_password(const std::string& url) {
   char* problem = nullptr;
   PQconninfoOption* options = PQconninfoParse(url.c_str(), &problem);
   if (!options) {
-    const std::string why(without_line_end(problem ? problem : "out of memory"));
+    std::string why(without_line_end(problem ? problem : "out of memory"));
     PQfreemem(problem);
+    // It quotes what it cannot read, which may be the password.
+    if (url.find('@') != std::string::npos || url.find("password") != std::string::npos)
+      why = why.substr(0, why.find('"')) + "...";
     fail("{}: {}", url.substr(0, url.find("//") + 2) + "...", why);
   }
   bool has_password = false;
+  // Of each option it says whether it is to be shown: "*", a password, of a user or of a key.
   for (PQconninfoOption* option = options; option->keyword; ++option)
-    has_password |= option->val && std::strcmp(option->keyword, "password") == 0;
+    has_password |= option->val && *option->val && std::strchr(option->dispchar, '*');
   PQconninfoFree(options);
   if (has_password)
     fail(

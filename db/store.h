@@ -13,6 +13,7 @@
 #include <memory>
 #include <span>
 
+#include "core/support/process_spread.h"
 #include "db/database.h"
 #include "db/reader.h"
 
@@ -199,8 +200,11 @@ class Store final : public Reader {
   std::vector<Measurement> history(WorkloadId workload, TargetId target, int limit = 1'000'000) override;
   /// The last `limit` of them.
   std::vector<Measurement> latest(WorkloadId workload, TargetId target, int limit);
-  /// What a measurement's `told_seconds` come of, of all its processes together.
-  std::vector<float> told_samples(MeasurementId id);
+  /// What a measurement's `told_seconds` is the median of: the medians of its processes.
+  std::vector<double> told_medians(MeasurementId id);
+  /// How far apart processes are that measured the same of its workload on its device: it and its rivals
+  /// again.
+  ProcessSpread process_spread(const Measurement& of);
   std::vector<Coverage> coverage(ModelId model, BestQuery query);
   std::vector<MeasuredTwice> measured_on_both(WorkloadId workload, TargetId target, DeviceId first,
                                               DeviceId second);

@@ -236,11 +236,34 @@ std::vector<std::vector<float>> Store::confirming_samples(MeasurementId id, bool
   return wanted;
 }
 
-std::vector<float> Store::told_samples(MeasurementId id) {
-  std::vector<float> all;
+std::vector<double> Store::told_medians(MeasurementId id) {
+  std::vector<double> medians;
   for (const std::vector<float>& samples : confirming_samples(id, /*telling=*/true))
-    all.insert(all.end(), samples.begin(), samples.end());
-  return all;
+    medians.push_back(summarize(samples).median);
+  return medians;
+}
+
+ProcessSpread Store::process_spread(const Measurement& of) {
+  std::map<std::pair<MeasurementId, bool>, std::vector<double>> alike;
+  // What ranks a candidate and what tells its time apart: who is first was lucky in the former alone.
+  for (Query row = database_->query(
+           fmt::format("SELECT c.measurement, c.tells, c.median FROM measurement m {} JOIN confirmation c "
+                       "ON c.measurement = m.id WHERE m.workload = ? AND m.target = ? AND m.device = ? AND "
+                       "m.threads = ? AND m.confirmed = 1 AND m.suspect = 0 AND c.suspect = 0",
+                       database_->by_index("measurement_best")),
+           {of.workload, of.target, of.device, of.threads});
+       row.step();) {
+    const MeasurementId id = row.integer();
+    const bool tells = row.boolean();
+    const double median = row.real();
+    if (!(median > 0) || !std::isfinite(median))
+      fail("database {} is damaged: a confirmation of measurement {} took {} s", database_->name(), id,
+           median);
+    alike[{id, tells}].push_back(median);
+  }
+  ProcessSpread spread;
+  for (const auto& [which, medians] : alike) spread.add(medians);
+  return spread;
 }
 
 std::vector<MeasuredTwice> Store::measured_on_both(WorkloadId workload, TargetId target, DeviceId first,

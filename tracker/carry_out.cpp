@@ -38,7 +38,10 @@ std::vector<Unreadable> fill_in(std::span<Outgoing> messages, Journal& journal) 
     }
     // An unreadable one keeps its spec, by which carry_out() knows not to send it.
     const auto spec = std::exchange(leases[i]->spec, nullptr);
+    const double incumbent = lease.evaluation.incumbent_seconds;
     lease.evaluation = recipes[i].evaluation;
+    // Whoever confirms wants all samples.
+    if (lease.evaluation.incumbent_seconds > 0) lease.evaluation.incumbent_seconds = incumbent;
     lease.seed = recipes[i].seed;
     if (lease.part == wire::Part::kRun) continue;  // a runner needs no more than the code
     lease.workload = *spec->workload;

@@ -41,6 +41,8 @@ inline constexpr uint32_t kOverdueToSuspect = 3;  // leases that one worker lets
 // Leases that the workers of one key hand back while none of them measures anything: more than a fleet that
 // drains.
 inline constexpr size_t kReturnsToExpel = 65536;
+// Devices that the workers of one key say they are, likewise: more than a fleet has that starts twice.
+inline constexpr size_t kDevicesToExpel = 2048;
 inline constexpr uint32_t kLossesToQuarantine = 3;
 inline constexpr size_t kWorkersToRisk = 2;
 
@@ -74,9 +76,10 @@ inline constexpr size_t kNamesRemembered = 4096;  // of workers, with the keys t
 
 // Sizes on the wire, in bytes. A larger frame never reaches the decoder.
 inline constexpr size_t kFrameLimit = 16 << 20;
-inline constexpr size_t kTextLimit = 8 << 20;     // workload, trace
-inline constexpr size_t kDeviceLimit = 64 << 10;  // a device's JSON, of this depth
-inline constexpr int kDeviceDepth = 16;
+inline constexpr size_t kTextLimit = 8 << 20;      // workload, trace
+inline constexpr size_t kDeviceLimit = 64 << 10;   // a device's JSON, of this depth
+inline constexpr int kDeviceDepth = 8;             // as of packs (db/pack_import.cpp)
+inline constexpr size_t kDeviceNameLimit = 1024;   // of each of its names; so too
 inline constexpr size_t kNameLimit = 256;          // worker, backend
 inline constexpr size_t kTargetLimit = 16 << 10;   // target: LLVM feature lists are long
 inline constexpr size_t kMessageLimit = 16 << 10;  // error text

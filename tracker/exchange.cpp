@@ -43,7 +43,7 @@ void exchange_leaders(const JobRows& rows, std::span<const tuner::Task> tasks,
           proposals.push_back({.trace = schedule::parse_trace(leader.trace), .fingerprint = leader.program});
     }
     if (proposals.empty()) continue;
-    measurer.submit(i, proposals, 0);
+    measurer.submit(i, proposals);
     settle(measurer.capacity());
   }
   settle(0);

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/support/error.h"
+#include "core/support/statistics.h"
 #include "core/support/text.h"
 #include "tracker/defaults.h"
 
@@ -130,6 +131,7 @@ void Farm::cancel(JobId job) {
     cancel(trial);
   }
   unqueue(lanes);
+  incumbents_.forget(job);
 }
 
 void Farm::cancel(Trial& trial) {
@@ -208,6 +210,9 @@ void Farm::send_lease(const Trial& trial, LeaseId id) {
     message.artifact = trial.past().build->artifact;
     message.reference = trial.past().build->reference;
   }
+  message.evaluation.incumbent_seconds = incumbents_.seconds(*trial.spec);
+  if (workers_.at(lease.peer).version >= wire::kIncumbentVersion)
+    message.job = trial.spec->job, message.workload_id = trial.spec->workload_id;
   // Without workload and trace, which stay in the database until the lease is about to be
   // sent: see carry_out.h.
   effects_->messages.push_back({lease.peer, std::move(message), trial.spec});
@@ -293,6 +298,9 @@ void Farm::finish(Trial& trial, std::string worker, std::string device, wire::Re
   // The worker repeats the result until it hears of it; a copy that comes after the trial has gone is a
   // duplicate and no stale one.
   remember(record.result.lease);
+  // Only what was believed comes to here: a time that cannot be is a failure by now (impossible_time).
+  if (record.result.outcome == Outcome::kOk && !record.result.samples.empty() && !trial.spec->race)
+    incumbents_.note(*trial.spec, trial.candidate, summarize(record.result.samples).median);
   write_down(trial, record);
   effects_->finished.push_back(std::move(record));
   close_trial(trial);

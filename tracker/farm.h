@@ -37,6 +37,7 @@
 #include "tracker/build_index.h"
 #include "tracker/defaults.h"
 #include "tracker/health.h"
+#include "tracker/incumbents.h"
 #include "tracker/journal.h"
 #include "tracker/principals.h"
 #include "tracker/wire.h"
@@ -392,6 +393,7 @@ class Farm {
   std::deque<std::string> named_;            // in the order they came
   std::set<std::string> expelled_;           // keys that are refused; without keys, names
   std::map<std::string, size_t> returned_;   // by the same: leases handed back since a result was recorded
+  std::map<std::string, size_t> devices_;    // by the same: devices named since then
   std::map<std::string, Health> health_;     // by name of a worker
   std::set<std::string> drained_;            // names
   std::unordered_map<JobId, size_t> open_;
@@ -401,6 +403,7 @@ class Farm {
   double usual_ms_ = 100;                // of a lease on a device: a moving mean
   std::list<TrialId> retries_;           // that not every worker should have; few, so searched in order
   std::map<Lane, size_t> building_;      // leases of builds
+  Incumbents incumbents_;
   BuildIndex builds_;
   std::map<LeaseId, Fetch> fetches_;
   std::deque<LeaseId> recent_;  // recorded lately, oldest first

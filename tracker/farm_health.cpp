@@ -42,6 +42,8 @@ void Farm::judge(const Peer& peer, Health::Change change, bool good) {
   if (change == Health::Change::kTrusted)
     effects_->notes.push_back(fmt::format("worker {} is trusted again", worker.name));
   if (change != Health::Change::kSuspect) return;
+  // Some may be of what is doubted now.
+  incumbents_.forget_all();
   effects_->notes.push_back(fmt::format("worker {} is suspect: {}", worker.name, health.row().suspect));
   // First the reason, then the cancellations: the worker's log reads in that order.
   pause(peer, health.row().suspect);

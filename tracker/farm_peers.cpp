@@ -100,6 +100,7 @@ void Farm::forget_name(const std::string& name) {
   // Only where there are no keys, is somebody expelled by name.
   expelled_.erase(name);  // a key stays
   returned_.erase(name);
+  devices_.erase(name);
   health_.erase(name);
 }
 
@@ -130,12 +131,16 @@ void Farm::greet(const Peer& peer, const wire::Hello& hello, const std::string& 
     return refuse(
         peer, version,
         {Code::kNotAllowed, fmt::format("the name `{}` belongs to a worker with another key", hello.worker)});
+  const std::string& who = key.empty() ? hello.worker : key;
+  // With its first lease a device becomes a row of the database, of up to kDeviceLimit bytes.
+  const bool is_new = known == workers_.end() || known->second.device != hello.device;
+  if (is_new && ++devices_[who] > kDevicesToExpel) expelled_.insert(who);
   // Asked last, since a name is not known to be its own before.
-  if (expelled_.contains(key.empty() ? hello.worker : key))
+  if (expelled_.contains(who))
     return refuse(
         peer, version,
         {Code::kSuspect,
-         fmt::format("{} sent a result that cannot be, or let too many leases pass their time",
+         fmt::format("{} sent what cannot be, named too many devices, or let too many leases pass their time",
                      key.empty() ? fmt::format("the worker `{}`", hello.worker) : "a worker of this key")});
   // The same name from another process: the worker was restarted, and what its last life held is lost with
   // it.
@@ -245,7 +250,8 @@ void Farm::reconcile(const Peer& peer, const std::vector<uint64_t>& holding) {
 
 void Farm::on(const Peer& peer, const wire::Result& result) {
   // Unless it is recorded below. Both make the worker forget it.
-  Verdict verdict = recent_set_.contains(result.lease) ? Verdict::kDuplicate : Verdict::kStale;
+  wire::ResultAck ack{.lease = result.lease,
+                      .verdict = recent_set_.contains(result.lease) ? Verdict::kDuplicate : Verdict::kStale};
   if (const auto found = trials_.find(result.trial); found != trials_.end()) {
     Trial& trial = found->second;
     const Past& past = std::as_const(trial).past();
@@ -280,16 +286,21 @@ void Farm::on(const Peer& peer, const wire::Result& result) {
       // In a row, of results that were recorded: see wants_second_opinion.
       if (!is_ok && told.outcome != Outcome::kInvalidTrace) worker.failures++;
       if (is_ok) worker.failures = 0;
-      if (is_ok) returned_.erase(identity(worker));
+      if (is_ok) returned_.erase(identity(worker)), devices_.erase(identity(worker));
       // Somebody failed with what another could do: three such candidates make the first suspect.
       if (is_ok && !past.doubted.empty() && past.doubted != worker.name) blame(past.doubted, trial.id);
       // A build that fails is the candidate's, and says nothing of the builder's machine.
       // The device is written down with the result and makes it count for that machine.
-      finish(trial, worker.name, runs(worker, lane_of(*trial.spec)) ? worker.device : "", std::move(told));
-      verdict = Verdict::kRecorded;
+      const auto spec = trial.spec;
+      finish(trial, worker.name, runs(worker, lane_of(*spec)) ? worker.device : "", std::move(told));
+      ack.verdict = Verdict::kRecorded;
+      // What it holds of them was leased before this was known.
+      const double incumbent = incumbents_.seconds(*spec);
+      if (worker.version >= wire::kIncumbentVersion && incumbent < wire::kNoIncumbent)
+        ack.incumbent_seconds = incumbent;
     }
   }
-  send(peer, wire::ResultAck{result.lease, verdict});
+  send(peer, ack);
 }
 
 /// Why the result is none of an honest worker; "" when it may be.

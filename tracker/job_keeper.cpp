@@ -1,28 +1,24 @@
 #include "tracker/job_keeper.h"
 
 #include <signal.h>
-#include <sys/socket.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <cstring>
 #include <exception>
 #include <filesystem>
-#include <fstream>
-#include <set>
 #include <utility>
 
 #include "core/support/error.h"
 #include "core/support/printable.h"
-#include "core/support/spawn.h"
 #include "core/support/text.h"
 #include "db/database_error.h"
+#include "tracker/device_choice.h"
 #include "tracker/farm.h"
 #include "tracker/job_request.h"
 #include "tracker/own_folder.h"
 #include "tracker/search_server.h"
+#include "tracker/searcher.h"
 
 namespace lathe::tracker {
 namespace {
@@ -37,131 +33,7 @@ constexpr milliseconds kLook{500}, kStopWait{4000};
 /// From the end of its link to that of a searcher, which frees its memory meanwhile.
 constexpr milliseconds kEndWait{60000};
 
-/// The last lines of a searcher's stderr, which say what went wrong.
-std::string tail_of(const std::string& path) {
-  constexpr std::streamoff kTail = 2000;
-  std::ifstream file(path, std::ios::binary | std::ios::ate);
-  if (!file) return "";
-  const std::streamoff size = file.tellg(), from = std::max<std::streamoff>(0, size - kTail);
-  std::string text(static_cast<size_t>(size - from), '\0');
-  file.seekg(from);
-  file.read(text.data(), static_cast<std::streamsize>(text.size()));
-  // What `fail` writes is the reason, without progress lines before it.
-  if (const size_t error = text.rfind("error: "); error != std::string::npos) text = text.substr(error + 7);
-  while (!text.empty() && text.back() == '\n') text.pop_back();
-  return text;
-}
-
-/// A searcher process with its socket; killed and waited for when it goes.
-class Searcher {
- public:
-  // May throw, with nothing left behind: no process, no descriptor.
-  Searcher(const std::vector<std::string>& command, const std::string& log) {
-    int ends[2];
-    // No other child may hold an end: the stream must end when the searcher does.
-    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
-      fail("cannot make a socket: {}", strerror(errno));
-    socket_ = ends[0];
-    try {
-      // The database, keys and the links of other searchers are not for it; a terminal's interrupt is ours to
-      // pass on.
-      pid_ = spawn({.command = command,
-                    // Its results come by the link; what it prints is for nobody, but its errors are kept.
-                    .files = {{0, "/dev/null"}, {1, "/dev/null"}, {2, log}},
-                    .descriptors = {{3, ends[1]}},
-                    .nothing_else = true,
-                    .own_group = true});
-    } catch (...) {
-      for (const int end : ends) close(end);
-      throw;
-    }
-    close(ends[1]);
-  }
-  ~Searcher() {
-    close(socket_);
-    if (pid_ < 0) return;
-    kill(pid_, SIGKILL);
-    waitpid(pid_, nullptr, 0);
-  }
-  Searcher(const Searcher&) = delete;
-  Searcher& operator=(const Searcher&) = delete;
-
-  int socket() const { return socket_; }
-  pid_t pid() const { return pid_; }
-  /// Waits for its end, and leaves it to wait(): until then nobody else has its number.
-  void await_end() const {
-    siginfo_t ignored;
-    // WNOWAIT: a process that is waited for gives its number back, and search.pid is killed by
-    // others under the lock.
-    while (waitid(P_PID, static_cast<id_t>(pid_), &ignored, WEXITED | WNOWAIT) != 0 && errno == EINTR) {
-    }
-  }
-  /// Its wait status.
-  int wait() {
-    int status = 0;
-    waitpid(std::exchange(pid_, -1), &status, 0);
-    return status;
-  }
-
- private:
-  pid_t pid_ = -1;
-  int socket_ = -1;
-};
-
 }  // namespace
-
-std::optional<DeviceClass> choose_device_class(const FarmStatus& farm, const std::string& target,
-                                               const std::string& wanted, const Properties& needs,
-                                               std::string& why) {
-  const std::string backend = target.substr(0, target.find(':'));
-  // A target that is its backend alone, "cpu": each class compiles for what its workers say.
-  const bool any_processor = target == backend;
-  std::map<std::string, std::pair<uint32_t, DeviceClass>> classes;  // by name, with their slots
-  std::set<std::string> names, outdated, wanting;
-  for (const WorkerStatus& worker : farm.workers) {
-    DeviceClass device = device_class_of(worker.device);
-    // It says nothing of itself that could be compared (device_class.cpp).
-    if (device.name.empty()) continue;
-    // One that only builds measures nothing.
-    if (std::find(worker.backends.begin(), worker.backends.end(), backend) == worker.backends.end()) continue;
-    if (any_processor && device.target.empty()) outdated.insert(worker.name);
-    if (any_processor ? device.target.empty()
-                      : platform_of(target) != platform_name(backend, device.architecture))
-      // Too old to say what it compiles for, or another architecture than the target's.
-      continue;
-    names.insert(device.name);
-    if (device.name.find(wanted) == std::string::npos) continue;
-    if (!needs.empty() && !has_at_least(properties_of(worker.device), needs)) {
-      wanting.insert(device.name);
-      continue;
-    }
-    const std::string name = device.name;
-    const auto known = classes.try_emplace(name, 0, std::move(device)).first;
-    // The class with most slots: the search that has most to measure with ends first. A drained worker
-    // counts: it may be back before the job begins to measure.
-    known->second.first += worker.slots;
-  }
-  if (classes.empty()) {
-    const std::string platform = any_processor ? backend : platform_of(target);
-    if (names.empty() && !outdated.empty())
-      why = fmt::format(
-          "of an older release, which does not say what it compiles for, are the workers {}: update them",
-          join_text({outdated.begin(), outdated.end()}, ", "));
-    else if (names.empty())
-      why = fmt::format("no worker is {}: start one with `tune worker --tracker ...` on such a machine",
-                        platform);
-    else if (!wanting.empty())
-      why = fmt::format("no device has {}; without are: {}", describe_needs(needs),
-                        join_text({wanting.begin(), wanting.end()}, "; "));
-    else
-      why = fmt::format("no device is called `{}`; there are: {}", wanted,
-                        join_text({names.begin(), names.end()}, "; "));
-    return std::nullopt;
-  }
-  return std::max_element(classes.begin(), classes.end(),
-                          [](const auto& a, const auto& b) { return a.second.first < b.second.first; })
-      ->second.second;
-}
 
 struct JobKeeper::Search {
   db::ServedJob job;
@@ -502,7 +374,7 @@ bool JobKeeper::run_once(Search& search, db::Store& store) {
     return true;
   }
   // Shown to the job's owner, who is not to learn of this machine what is none of their business.
-  std::string said = tail_of(log_file);
+  std::string said = tail_of_log(log_file);
   // Where a file lies here is nothing that its owner could know.
   for (const std::string prefix = job_folder(search.job.uuid) + "/"; said.find(prefix) != std::string::npos;)
     said.erase(said.find(prefix), prefix.size());

@@ -19,6 +19,7 @@ std::vector<Submission> MemoryJournal::add(JobId job, std::span<const Candidate>
     const auto spec = std::make_shared<TrialSpec>(
         TrialSpec{.job = job,
                   .workload = std::make_shared<std::string>(std::to_string(candidate.workload)),
+                  .workload_id = candidate.workload,
                   .target = targets_[entries_.size() % targets_.size()]});
     const TrialId id = entries_.size() + 1;
     const CandidateId same =

@@ -31,6 +31,7 @@ using CandidateId = int64_t;
 struct TrialSpec {
   JobId job = 0;
   std::shared_ptr<const std::string> workload;  // text
+  int64_t workload_id = 0;                      // its number in the journal
   std::string target;
   double fastest_seconds = 0;  // what takes less was not measured (fastest_believable, core/tir/roofline.h)
   std::string device_class;    // of the devices that may measure it (device_class.h); "": any that can run it

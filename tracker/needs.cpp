@@ -19,7 +19,8 @@ namespace {
 using nlohmann::json;
 using Amount = std::vector<int64_t>;
 
-constexpr size_t kMostParts = 4;  // of a version
+constexpr size_t kMostParts = 4;          // of a version
+constexpr const char* kUnreadable = "?";  // a property of no device: needs that cannot be read
 constexpr int64_t kMostBytes = int64_t{1} << 60;
 
 struct Unit {
@@ -157,7 +158,15 @@ std::map<std::string, std::string> split_needs(const std::vector<std::string>& t
 Properties needs_of_request(std::string_view request) {
   const json object = json::parse(request, nullptr, /*allow_exceptions=*/false);
   if (!object.is_object() || !object.contains("needs")) return {};
-  return parse_needs(object.at("needs").get<std::map<std::string, std::string>>());
+  std::map<std::string, std::string> needs;
+  const json& members = object.at("needs");
+  for (const auto& [name, amount] : members.items())
+    needs[name] = amount.is_string() ? amount.get<std::string>() : "";
+  try {
+    if (members.is_object()) return parse_needs(needs);
+  } catch (const Error&) {  // as below
+  }
+  return {{kUnreadable, {}}};
 }
 
 bool has_at_least(const Properties& device, const Properties& needs) {
@@ -170,6 +179,7 @@ bool has_at_least(const Properties& device, const Properties& needs) {
 std::string describe_needs(const Properties& needs) {
   std::vector<std::string> sentences;
   for (const auto& [name, amount] : needs) {
+    if (name == kUnreadable) return "what its job's request says, which this program cannot read";
     const Property& row = property(name);
     sentences.push_back(fmt::format(fmt::runtime(row.sentence), row.write(amount)));
   }

@@ -23,7 +23,8 @@ Properties properties_of(std::string_view device_json);
 Properties parse_needs(const std::map<std::string, std::string>& needs);
 /// Of "memory=16GiB", as flags have it. Throws Error when there is no `=` or a property is there twice.
 std::map<std::string, std::string> split_needs(const std::vector<std::string>& texts);
-/// The needs of a job request's JSON (job_request.h), which was checked when it was accepted.
+/// The needs of a job request's JSON (job_request.h), which was checked when it was accepted. In a database
+/// of another program, or of somebody who edits it, it may be anything: what cannot be read no device has.
 Properties needs_of_request(std::string_view request);
 
 /// Whether a device with these properties has at least what is needed.

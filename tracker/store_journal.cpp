@@ -57,7 +57,7 @@ db::Device parse_device(const std::string& text) {
   device.system = string_member(json, "kernel");
   // Bounded, for arithmetic with it lies ahead; no device has as many.
   device.cores = static_cast<int>(std::clamp<int64_t>(number("cores", 1), 1, 1 << 20));
-  device.memory_bytes = number("memory_bytes", 0);
+  device.memory_bytes = std::max<int64_t>(0, number("memory_bytes", 0));
   if (const auto it = json.find("features"); it != json.end() && it->is_array()) {
     std::vector<std::string> features;
     for (const auto& feature : *it)
@@ -292,6 +292,7 @@ class StoreJournal final : public Journal {
       TrialSpec spec{.job = static_cast<JobId>(id),
                      // It may have megabytes, and is the same for all jobs.
                      .workload = workloads_.get(workload_id, [&] { return workload.text; }),
+                     .workload_id = workload_id,
                      .target = store_.target(job.target).name};
       spec.is_open = tir::names_dims(workload.text);
       // Once a workload and job, not with every result.

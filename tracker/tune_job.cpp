@@ -8,6 +8,7 @@
 #include "core/support/statistics.h"
 #include "tracker/confirm.h"
 #include "tracker/exchange.h"
+#include "tracker/sampling.h"
 #include "tuner/nearest_shape.h"
 #include "tuner/record_meaning.h"
 #include "tuner/whole_model.h"
@@ -24,16 +25,9 @@ Target target_of(const TuneRequest& request) {
   return target;
 }
 
-/// How a candidate is measured while searching, and how a winner is confirmed.
-/// Seconds of timed runs a candidate; half the width of the interval that is precise enough.
-wire::Evaluation evaluation_of(const TuneRequest& request, bool confirm) {
-  wire::Evaluation evaluation;
+wire::Evaluation evaluation_of(const TuneRequest& request, db::Purpose purpose) {
+  wire::Evaluation evaluation = evaluation_for(purpose);
   evaluation.threads = static_cast<uint32_t>(request.threads);
-  // A search wants many candidates told apart roughly; winners differ by percents.
-  // Two short processes of a winner say more than one long one: samples of one have much in common.
-  evaluation.budget_seconds = confirm ? 0.1 : 0.06;
-  evaluation.max_samples = confirm ? 60 : 25;
-  evaluation.relative_interval = confirm ? 0.005 : 0.02;
   evaluation.tolerance = request.max_relative_error;
   evaluation.far_weights = request.far_weights;
   return evaluation;
@@ -51,15 +45,13 @@ class FarmMeasurer final : public tuner::Measurer {
         farm_(farm),
         patience_({request.seconds > 0, request.seconds, request.patience}) {}
 
-  void submit(size_t task, std::span<const tuner::Proposal> proposals, double incumbent_seconds) override {
+  void submit(size_t task, std::span<const tuner::Proposal> proposals) override {
     std::vector<Candidate> candidates;
     // By the program's fingerprint candidates are told apart in the store; the trace is how to build it.
     for (const tuner::Proposal& proposal : proposals) {
       Candidate candidate{workloads_[task], schedule::to_json(proposal.trace), proposal.fingerprint,
                           proposal.score};
-      candidate.evaluation = evaluation_of(request_, false);
-      // A worker gives up early on what is far slower than the best so far.
-      candidate.evaluation.incumbent_seconds = incumbent_seconds > 0 ? incumbent_seconds : wire::kNoIncumbent;
+      candidate.evaluation = evaluation_of(request_, db::Purpose::kSearch);
       candidates.push_back(std::move(candidate));
     }
     std::vector<Submission> answers = farm_.submit(static_cast<JobId>(job_), candidates);
@@ -239,7 +231,7 @@ JobDisturbance confirm(const TuneRequest& request, const JobRows& rows, const tu
   // Whose result is still to come may be a leader.
   drain(job, farm, patience, stop);
   const auto query = [&](db::WorkloadId workload) { return query_of(request, rows, workload); };
-  const wire::Evaluation evaluation = evaluation_of(request, true);
+  const wire::Evaluation evaluation = evaluation_of(request, db::Purpose::kConfirm);
   // So that a job that was killed while it confirmed does not do so again from the start.
   const auto known = store.confirmations(rows.job);
   JobDisturbance sum;

@@ -130,6 +130,27 @@ std::vector<std::string> names(const google::protobuf::RepeatedPtrField<std::str
   return result;
 }
 
+/// Names of a device are shown wherever its results are, and kept with each of them. A database that holds
+/// what no pack may would travel no more.
+void check_device(const nlohmann::json& device) {
+  if (!device.is_object()) fail("hello.device is no object");
+  // Written anew, a number or a character may be longer than it came.
+  if (const size_t bytes = json_line(device).size(); bytes > kDeviceLimit)
+    fail("hello.device has {} bytes, more than the limit of {}", bytes, kDeviceLimit);
+  const auto check = [](std::string_view key, std::string_view text, size_t limit) {
+    if (text.size() > limit)
+      fail("hello.device: `{}` has {} bytes, more than the limit of {}", key, text.size(), limit);
+    if (has_control_characters(text)) fail("hello.device: `{}` holds control characters", key);
+  };
+  for (const char* key : {"architecture", "compiler", "driver", "host", "kernel", "model", "revision"})
+    check(key, string_member(device, key), kDeviceNameLimit);
+  std::string all;
+  if (const auto features = device.find("features"); features != device.end() && features->is_array())
+    for (const nlohmann::json& feature : *features)
+      if (feature.is_string()) all += feature.get<std::string>() + ",";
+  check("features", all, kTargetLimit);
+}
+
 Message get(const pb::Hello& from) {
   Hello hello{.oldest_version = from.oldest_version(),
               .newest_version = from.newest_version(),
@@ -142,11 +163,9 @@ Message get(const pb::Hello& from) {
   // Leases, blame and trust go by the name.
   if (hello.worker.empty()) fail("hello.worker is empty, must name the worker");
   // Deep nesting would overflow the stack of whoever walks it later.
-  const nlohmann::json device = parse_bounded_json(hello.device, kDeviceDepth, "hello.device");
-  // Logs, metrics and terminals show both.
+  check_device(parse_bounded_json(hello.device, kDeviceDepth, "hello.device"));
+  // Logs, metrics and terminals show it.
   if (has_control_characters(hello.worker)) fail("hello.worker holds control characters");
-  if (has_control_characters(string_member(device, "model")))
-    fail("hello.device names a model with control characters");
   return hello;
 }
 
@@ -176,6 +195,8 @@ void put(const Lease& from, pb::Envelope& envelope) {
   to.set_target(from.target);
   put(from.evaluation, *to.mutable_evaluation());
   to.set_seed(from.seed);
+  to.set_job(from.job);
+  to.set_workload_id(from.workload_id);
   // A field left out is 0, kWhole: a worker of version 1 reads the lease that it knows.
   if (from.part == Part::kWhole) return;
   to.set_part(static_cast<uint32_t>(from.part));
@@ -199,7 +220,9 @@ Message get(const pb::Lease& from) {
                .seed = from.seed(),
                .part = part,
                .artifact = is_built ? get(from.artifact(), "lease.artifact", limit) : Blob(),
-               .reference = is_built ? get(from.reference(), "lease.reference", limit) : Blob()};
+               .reference = is_built ? get(from.reference(), "lease.reference", limit) : Blob(),
+               .job = from.job(),
+               .workload_id = from.workload_id()};
 }
 
 void put(const Result& from, pb::Envelope& envelope) {
@@ -312,13 +335,16 @@ Message get(const pb::Canary& from) {
 }
 
 void put(const ResultAck& from, pb::Envelope& envelope) {
-  envelope.mutable_result_ack()->set_lease(from.lease);
-  envelope.mutable_result_ack()->set_verdict(static_cast<uint32_t>(from.verdict));
+  auto& to = *envelope.mutable_result_ack();
+  to.set_lease(from.lease);
+  to.set_verdict(static_cast<uint32_t>(from.verdict));
+  to.set_incumbent_seconds(from.incumbent_seconds);
 }
 
 Message get(const pb::ResultAck& from) {
   return ResultAck{.lease = from.lease(),
-                   .verdict = enumerator(from.verdict(), ResultAck::Verdict::kStale, "result_ack.verdict")};
+                   .verdict = enumerator(from.verdict(), ResultAck::Verdict::kStale, "result_ack.verdict"),
+                   .incumbent_seconds = finite(from.incumbent_seconds(), "result_ack.incumbent_seconds")};
 }
 
 void put(const Heartbeat& from, pb::Envelope& envelope) {

@@ -14,7 +14,7 @@
 namespace lathe::wire {
 
 /// Versions this build can speak. HELLO carries the worker's range; WELCOME names the one both will use.
-inline constexpr uint32_t kNewestVersion = 5;
+inline constexpr uint32_t kNewestVersion = 6;
 inline constexpr uint32_t kOldestVersion = 1;
 /// From here on a lease may be of one part, code travels between builders and runners, and a refusal may say
 /// more.
@@ -25,11 +25,13 @@ inline constexpr uint32_t kCanaryVersion = 3;
 inline constexpr uint32_t kRaceVersion = 4;
 /// From here on workloads and modules may have open dimensions.
 inline constexpr uint32_t kOpenVersion = 5;
+/// From here on a lease says whose candidate it is, and an acknowledgement what others are compared with.
+inline constexpr uint32_t kIncumbentVersion = 6;
 
-/// How a candidate is to be measured. Times are seconds.
-/// Evaluation::incumbent_seconds of a search that knows of none, and has many candidates to compare.
+/// Evaluation::incumbent_seconds of a search of whose candidates none is believed yet.
 inline constexpr double kNoIncumbent = 1e6;
 
+/// How a candidate is to be measured. Times are seconds.
 struct Evaluation {
   uint32_t threads = 1;
   uint32_t warmup = 1;       // untimed runs before the first sample
@@ -38,8 +40,8 @@ struct Evaluation {
   double budget_seconds = 0.3;  // stop sampling after this long
   double relative_interval =
       0.01;  // stop when the 95% interval of the median is narrower than this, either side
-  /// A candidate that is surely slower is dropped early; a worker that has measured a faster one of the
-  /// workload goes by that. 0: each is measured in full.
+  /// A candidate that is surely slower is given up early. 0: it is measured in full. A search says
+  /// kNoIncumbent; a lease what the farm believes by then (incumbents.h).
   double incumbent_seconds = 0;
   double tolerance = 1e-4;  // largest accepted difference from the reference, relative to its largest value
   double build_limit_seconds = 30;
@@ -105,6 +107,8 @@ struct Lease {
   Part part = Part::kWhole;
   Blob artifact, reference;  // for kRun: the candidate and the unscheduled program (workers/jobs.h); for
                              // kRace: the challenger and the incumbent
+  uint64_t job = 0;          // whose candidate it is,
+  int64_t workload_id = 0;   // and for what; 0, as job: from a tracker that does not say
   bool operator==(const Lease&) const = default;
 };
 
@@ -177,6 +181,8 @@ struct ResultAck {
   enum class Verdict : uint8_t { kRecorded, kDuplicate, kStale };
   uint64_t lease = 0;
   Verdict verdict = Verdict::kRecorded;
+  /// What other candidates of its job for its workload are compared with from now on; 0: as before.
+  double incumbent_seconds = 0;
   bool operator==(const ResultAck&) const = default;
 };
 

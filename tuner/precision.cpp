@@ -1,6 +1,8 @@
 #include "tuner/precision.h"
 
 #include <algorithm>
+#include <cmath>
+#include <cstring>
 #include <limits>
 
 #include "core/codegen/host_target.h"
@@ -35,6 +37,49 @@ relay::Module ranges_of(const Ref<relay::Function>& function, const std::vector<
   return relay::make_module(seal(std::move(copy)));
 }
 
+/// The samples in `given`, of an input such as `value`.
+std::vector<Tensor> split_samples(const std::string& name, const runtime::Value& value, const Tensor& given) {
+  std::vector<int64_t> shape = value.shape, rest = given.shape();
+  bool stacked = !rest.empty() && std::vector(rest.begin() + 1, rest.end()) == shape;
+  bool joined = !shape.empty() && rest.size() == shape.size() && shape.front() > 0 &&
+                rest.front() % shape.front() == 0 &&
+                std::equal(rest.begin() + 1, rest.end(), shape.begin() + 1);
+  if (given.shape() != shape && !stacked && !joined)
+    fail("--calibrate {}: the tensor has {}, an input of {} or several along the first axis are expected",
+         name, shape_text(rest), shape_text(shape));
+  if (given.dtype() != value.dtype)
+    fail("--calibrate {}: the tensor is of {}, the input of {}", name, to_string(given.dtype()),
+         to_string(value.dtype));
+  for (int64_t i = 0; value.dtype.is_float() && i < given.size(); ++i)
+    if (!std::isfinite(given.value(i))) fail("--calibrate {}: element {} is {}", name, i, given.value(i));
+  const int64_t bytes = Tensor(shape, value.dtype).bytes();
+  std::vector<Tensor> samples;
+  for (int64_t at = 0; bytes > 0 && at < given.bytes(); at += bytes) {
+    Tensor sample(shape, value.dtype);
+    std::memcpy(sample.data(), static_cast<const char*>(given.data()) + at, static_cast<size_t>(bytes));
+    samples.push_back(std::move(sample));
+  }
+  if (bytes == 0 && given.shape() == shape) samples.push_back(given);
+  if (samples.empty()) fail("--calibrate {}: the tensor has no element", name);
+  return samples;
+}
+
+/// What is given of each input of the plan, in order; nothing for those that are random.
+std::vector<std::vector<Tensor>> samples_of(const runtime::Plan& plan, const CalibrationOptions& options) {
+  std::vector<std::vector<Tensor>> samples(plan.inputs.size());
+  for (const auto& [name, tensors] : options.inputs) {
+    size_t input = runtime::find_input(plan, name);
+    for (const Tensor& tensor : tensors)
+      for (Tensor& sample : split_samples(name, plan.values[plan.inputs[input].value], tensor))
+        samples[input].push_back(std::move(sample));
+    const std::string& first = options.inputs.begin()->first;
+    size_t expected = samples[runtime::find_input(plan, first)].size();
+    if (samples[input].size() != expected)
+      fail("--calibrate {}: has {} samples, {} has {}", name, samples[input].size(), first, expected);
+  }
+  return samples;
+}
+
 /// The union of the ranges over all samples.
 std::vector<relay::ValueRange> observe(const relay::Module& ranges, const CalibrationOptions& options) {
   // It runs here and now, whatever the model is quantized for.
@@ -43,8 +88,16 @@ std::vector<relay::ValueRange> observe(const relay::Module& ranges, const Calibr
   const runtime::Plan& plan = module->plan();
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
   std::vector<relay::ValueRange> seen(plan.outputs.size() / 2, {kInfinity, -kInfinity});
-  for (int64_t sample = 0; sample < options.samples; ++sample) {
+  const std::vector<std::vector<Tensor>> given = samples_of(plan, options);
+  int64_t samples = options.samples;
+  for (const std::vector<Tensor>& of_input : given)
+    if (!of_input.empty()) samples = static_cast<int64_t>(of_input.size());
+  for (int64_t sample = 0; sample < samples; ++sample) {
     for (size_t i = 0; i < plan.inputs.size(); ++i) {
+      if (!given[i].empty()) {
+        executor.set_input(i, given[i][static_cast<size_t>(sample)]);
+        continue;
+      }
       const runtime::Value& value = plan.values[plan.inputs[i].value];
       // Another seed for each sample and input, the same in each run.
       auto seed = options.seed + static_cast<uint64_t>(sample) * plan.inputs.size() + i;

@@ -1,21 +1,28 @@
 // float32 models in fewer bits.
 #pragma once
 
+#include <map>
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include "core/relay/expr.h"
 
 namespace lathe::tuner {
 
 struct CalibrationOptions {
-  int64_t samples = 8;  // inputs of N(0, 1), seeded
-  uint64_t seed = 0;
+  int64_t samples = 8;  // how many, where `inputs` does not say
+  uint64_t seed = 0;    // of inputs that are not given: N(0, 1), or small integers
+  /// Samples of inputs, by name: tensors of the input's shape, or several of these behind each other along
+  /// the first axis, or along one more before it. As many of each input.
+  std::map<std::string, std::vector<Tensor>> inputs;
 };
 
 /// The model with quantize and dequantize around its convolutions, dense layers, pools and sums
 /// (relay::quantize), batch norms folded first. Ranges are those seen while the float model runs on the
-/// samples. REQUIRES: constant shapes. Throws Error on what does not type-check or cannot be executed.
-/// Constants are evaluated, and samples run, on this machine.
+/// samples. A product of which an operand would lose much by it stays as it is. REQUIRES: constant shapes.
+/// Throws Error on what does not type-check or cannot be executed, and for samples of no input, another shape
+/// or type. Constants are evaluated, and samples run, on this machine.
 relay::Module quantize_model(const relay::Module& module, const CalibrationOptions& options = {});
 
 enum class Precision {

@@ -12,28 +12,18 @@
 #include "schedules/space.h"
 #include "tuner/budget.h"
 #include "tuner/checkpoint.h"
-#include "tuner/features.h"
+#include "tuner/learner.h"
 
 namespace lathe::tuner {
 namespace {
 constexpr double kNever = std::numeric_limits<double>::infinity();
-/// Measurements it takes to rank better than not at all; and so many more of each task to rank better than a
-/// model of other tasks (bench/results/2026-11-21-search-quality.md).
-constexpr size_t kEnough = 32, kMoreOfEachTask = 8;
 /// Candidates in a task's first round, at most.
 constexpr size_t kFirstRound = 8;
 using Clock = std::chrono::steady_clock;
-
-/// A line that differs when the features do.
-std::string feature_version() {
-  std::string names;
-  for (const std::string& name : feature_names()) names += name + "\n";
-  return "features " + sha256(names) + "\n";
-}
 }  // namespace
 
 struct Session::Impl {
-  // The vectors below are by task, in its order, except for `samples` and `milestones`.
+  // The vectors below are by task, in its order, except for `milestones`.
   /// A candidate that was submitted and not yet learnt from.
   struct Open {
     int64_t number = 0;  // in the order of submission
@@ -42,23 +32,15 @@ struct Session::Impl {
     Features features;
     std::optional<Measured> answer;
   };
-  struct Known {
-    std::string fingerprint;
-    Sample sample;
-  };
-
   std::span<const Task> tasks;
   Target target;
   Measurer& measurer;
   SessionOptions options;
   schedule::Random random;
-  CostModel model;
-  RankQuality quality;
+  Learner learner;
   std::vector<TaskSearch> searches;
   std::vector<TaskProgress> progress;
   std::vector<TaskState> states;
-  std::vector<std::vector<Known>> samples;  // by task
-  size_t trained_on = 0;
   std::vector<std::string> default_fingerprint;
   std::deque<Open> open;  // in the order of submission
   size_t window = 0;
@@ -66,14 +48,13 @@ struct Session::Impl {
   int64_t submitted = 0;
   int64_t answered_before = 0;  // in an earlier life
   std::set<size_t> changed;     // tasks, since the last checkpoint
-  bool model_changed = false;   // since then
   bool restored = false;
   std::vector<Milestone> milestones;
   std::optional<Ending> ending;
   Clock::time_point start = Clock::now();
 
   Impl(std::span<const Task> t, const Target& target_, Measurer& m, SessionOptions o)
-      : tasks(t), target(target_), measurer(m), options(o), random(o.seed), model({.seed = o.seed}) {
+      : tasks(t), target(target_), measurer(m), options(o), random(o.seed), learner(t, target_, o.seed) {
     std::unordered_map<std::string, int> families;
     for (size_t i = 0; i < tasks.size(); ++i) {
       searches.emplace_back(tasks[i].workload, target, random.next(),
@@ -85,7 +66,6 @@ struct Session::Impl {
       progress.push_back({.weight = tasks[i].weight(), .limit = limit, .family = number});
     }
     states.resize(tasks.size());
-    samples.resize(tasks.size());
     for (const Task& task : tasks)
       // Replayed once a task, at the start: a candidate's own program is gone when its answer comes.
       // A default that is measured under whatever trace has this fingerprint, so it is told by the program
@@ -133,31 +113,8 @@ struct Session::Impl {
     return count;
   }
 
-  size_t sample_count() const {
-    size_t count = 0;
-    for (const std::vector<Known>& of_task : samples) count += of_task.size();
-    return count;
-  }
-
-  void add_sample(size_t task, const std::string& fingerprint, Features features, double seconds) {
-    samples[task].push_back({fingerprint, {static_cast<int>(task), std::move(features), seconds}});
-  }
-
-  /// What a session that is restored knew of a program. Throws Error when the trace does not fit the task.
-  Features features_of(size_t task, const schedule::Trace& trace) const {
-    return extract_features(schedule::replay(trace, tasks[task].workload), target);
-  }
-
-  /// Empty without a model: the search then samples at random.
-  Score scorer() {
-    if (!options.guided || !model.trained()) return {};
-    return [this](std::span<const tir::Func> programs) {
-      std::vector<Features> rows;
-      for (const tir::Func& program : programs) rows.push_back(extract_features(program, target));
-      std::vector<float> scores = model.predict(rows);
-      return std::vector<double>(scores.begin(), scores.end());
-    };
-  }
+  /// Empty while nothing is learnt: the search then samples at random.
+  Score scorer() const { return options.guided ? learner.scorer() : Score(); }
 
   /// Has the best of the same program's other sizes measured at this one: one kernel may serve both.
   void exchange(size_t task) {
@@ -183,11 +140,10 @@ struct Session::Impl {
       changed.insert(*task);
       return;
     }
-    // The best so far goes along, by which a worker gives up early on what is far slower.
-    measurer.submit(*task, proposals, states[*task].best_seconds);
+    measurer.submit(*task, proposals);
     for (Proposal& proposal : proposals) {
       // Extracted now, while the program is there, and kept instead of it, which is by far the larger.
-      Features features = extract_features(std::exchange(proposal.program, {}), target);
+      Features features = learner.features(std::exchange(proposal.program, {}));
       // The number tells the order in which answers are learnt, also after a restart.
       open.push_back({submitted++, *task, std::move(proposal), std::move(features), {}});
     }
@@ -243,7 +199,7 @@ struct Session::Impl {
     // After each answer and not after a batch, so that what is learnt does not depend on how
     // answers were bundled.
     learn(*next.answer, std::move(next.features));
-    train();
+    learner.train();
     return true;
   }
 
@@ -260,7 +216,7 @@ struct Session::Impl {
                                  ok ? std::optional(answer.seconds) : std::nullopt);
     // That says nothing of the candidate; all other failures teach the model what fails.
     if (answer.outcome != Outcome::kWorkerLost)
-      add_sample(answer.task, answer.fingerprint, std::move(features), ok ? answer.seconds : kNever);
+      learner.add(answer.task, answer.fingerprint, std::move(features), ok ? answer.seconds : kNever);
     if (!ok) return;
     if (answer.fingerprint == default_fingerprint[answer.task]) state.default_seconds = answer.seconds;
     if (state.best_seconds == 0 || answer.seconds < state.best_seconds) {
@@ -272,30 +228,13 @@ struct Session::Impl {
     }
   }
 
-  /// Retrains when the data has grown by a quarter: the cost stays in proportion.
-  void train() {
-    // A model that is another job's stays until there is more to learn from than it takes to beat none.
-    const bool inherited = trained_on == 0 && model.trained();
-    const size_t count = sample_count();
-    if (count < kEnough + (inherited ? kMoreOfEachTask * tasks.size() : 0) ||
-        // Sums of a geometric series: all trainings together cost some five times the last.
-        count < trained_on + std::max(kEnough, trained_on / 4))
-      return;
-    std::vector<Sample> all;
-    for (const std::vector<Known>& of_task : samples)
-      for (const Known& known : of_task) all.push_back(known.sample);
-    quality = model.train(all);
-    trained_on = count;
-    model_changed = true;
-  }
-
   TaskCheckpoint checkpoint_of(size_t task) const {
-    TaskCheckpoint checkpoint{.shared = {round, random.state(), submitted, window, trained_on, quality},
-                              .search = searches[task].state(),
-                              .best_after = progress[task].best_after,
-                              .state = states[task]};
-    for (const Known& known : samples[task])
-      checkpoint.lessons.push_back({known.fingerprint, known.sample.seconds});
+    TaskCheckpoint checkpoint{
+        .shared = {round, random.state(), submitted, window, learner.trained_on(), learner.quality()},
+        .search = searches[task].state(),
+        .best_after = progress[task].best_after,
+        .state = states[task],
+        .lessons = learner.lessons(task)};
     for (const Open& candidate : open)
       if (candidate.task == task)
         checkpoint.open.push_back({candidate.number, candidate.proposal.trace, candidate.proposal.fingerprint,
@@ -305,13 +244,13 @@ struct Session::Impl {
 
   void checkpoint(const OnRound& on_round) {
     if (!on_round) return;
-    RoundCheckpoint all{.round = round, .quality = quality, .lessons = trained_on, .seconds = elapsed()};
+    RoundCheckpoint all{
+        .round = round, .quality = learner.quality(), .lessons = learner.trained_on(), .seconds = elapsed()};
     // Only what has changed is written: the rest of a model's tasks are in the database as they were.
     for (size_t task : changed) all.tasks.push_back({task, to_bytes(checkpoint_of(task))});
-    if (model_changed) all.model = save_for_later(model);
+    all.model = learner.take_new_model();
     on_round(all);
     changed.clear();
-    model_changed = false;
   }
 
   void restore(size_t task, TaskCheckpoint saved, const std::map<std::string, std::string>& candidates) {
@@ -325,11 +264,10 @@ struct Session::Impl {
       const auto known = candidates.find(lesson.fingerprint);
       // The caller begins anew, with what was measured (restored() in tracker/tune_job.cpp).
       if (known == candidates.end()) fail("a checkpoint learnt from a candidate that is not there");
-      add_sample(task, lesson.fingerprint, features_of(task, schedule::parse_trace(known->second)),
-                 lesson.seconds);
+      learner.restore(task, lesson, schedule::parse_trace(known->second));
     }
     for (OpenCandidate& candidate : saved.open) {
-      Features features = features_of(task, candidate.trace);
+      Features features = learner.features(schedule::replay(candidate.trace, tasks[task].workload));
       open.push_back({candidate.number,
                       task,
                       {std::move(candidate.trace), {}, std::move(candidate.fingerprint), candidate.score},
@@ -345,7 +283,7 @@ struct Session::Impl {
       const auto end = std::find_if(first, open.end(), [&](const Open& o) { return o.task != first->task; });
       std::vector<Proposal> proposals;
       for (auto candidate = first; candidate != end; ++candidate) proposals.push_back(candidate->proposal);
-      measurer.submit(first->task, proposals, states[first->task].best_seconds);
+      measurer.submit(first->task, proposals);
       first = end;
     }
   }
@@ -356,7 +294,7 @@ struct Session::Impl {
     s.trials = answered;
     s.budget = options.trials;
     s.seconds = elapsed();
-    s.quality = quality;
+    s.quality = learner.quality();
     s.ending = ending.value_or(Ending::kBudget);
     s.tasks = states;
     // Of two budgets the one that ends first tells how long it takes.
@@ -392,7 +330,7 @@ void Session::know(size_t task, const schedule::Trace& trace, double seconds) {
   }
   std::string print = fingerprint(program);
   impl_->searches[task].report(trace, print, seconds);
-  impl_->add_sample(task, print, extract_features(program, impl_->target), seconds);
+  impl_->learner.add(task, print, impl_->learner.features(program), seconds);
   TaskState& state = impl_->states[task];
   if (print == impl_->default_fingerprint[task]) state.default_seconds = seconds;
   if (state.best_seconds == 0 || seconds < state.best_seconds) {
@@ -401,20 +339,7 @@ void Session::know(size_t task, const schedule::Trace& trace, double seconds) {
   }
 }
 
-void Session::know_model(const std::string& saved) {
-  const std::string header = feature_version();
-  if (!saved.starts_with(header)) return;
-  try {
-    CostModel model = CostModel::load(saved.substr(header.size()), {.seed = impl_->options.seed});
-    // The header tells it already; this guards against a text that was edited.
-    if (model.width() != feature_names().size()) return;
-    impl_->model = std::move(model);
-    impl_->model_changed = true;
-  } catch (const Error&) {  // as the header says
-  }
-}
-
-std::string save_for_later(const CostModel& model) { return feature_version() + model.save(); }
+void Session::know_model(const std::string& saved) { impl_->learner.take_over(saved); }
 
 void Session::restore(std::span<const SavedTask> tasks, const std::string& model) {
   Impl& s = *impl_;
@@ -428,18 +353,12 @@ void Session::restore(std::span<const SavedTask> tasks, const std::string& model
   }
   std::sort(s.open.begin(), s.open.end(),
             [](const Impl::Open& a, const Impl::Open& b) { return a.number < b.number; });
-  if (!model.empty()) know_model(model);
-  if (!s.model.trained() && (latest.trained_on > 0 || !model.empty()))
-    fail("a checkpoint's model is damaged");
-  // It came from the database, and need not go back.
-  s.model_changed = false;
+  s.learner.restore(latest, model);
   s.random = schedule::Random(latest.random);
   s.round = latest.round;
   s.submitted = latest.submitted;
   s.answered_before = s.answers();
   s.window = latest.window;
-  s.trained_on = latest.trained_on;
-  s.quality = latest.quality;
   s.restored = true;
 }
 
@@ -452,7 +371,7 @@ void Session::run(const OnChange& on_change, const std::function<bool()>& stop, 
   if (s.restored) {
     s.submit_open();
   } else {
-    s.train();
+    s.learner.train();
     for (size_t i = 0; i < s.tasks.size(); ++i) s.changed.insert(i);
     s.checkpoint(on_round);
   }

@@ -36,7 +36,7 @@ class Measurer {
   virtual ~Measurer() = default;
   /// Each will be answered once, in any order. What was submitted before, in an earlier life of the job, is
   /// not measured again; its `program` may be missing.
-  virtual void submit(size_t task, std::span<const Proposal> proposals, double incumbent_seconds) = 0;
+  virtual void submit(size_t task, std::span<const Proposal> proposals) = 0;
   /// What ended since the last call; waits for at least one, or for the time to pass.
   virtual std::vector<Measured> wait(std::chrono::milliseconds timeout) = 0;
   /// Submitted, and still to be answered.

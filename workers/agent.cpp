@@ -89,8 +89,16 @@ void Agent::on(const wire::ResultAck& ack) {
   const auto task = tasks_.find(ack.lease);
   // Only a verdict on a result that was sent: a lease that is being worked on cannot be acknowledged.
   if (task == tasks_.end() || task->second.stage != Stage::kSpooled) return;
+  const wire::Lease lease = std::move(task->second.lease);
   tasks_.erase(task);
   remember(ack.lease);
+  if (ack.incumbent_seconds <= 0 || lease.job == 0) return;
+  for (auto& [id, other] : tasks_) {
+    double& incumbent = other.lease.evaluation.incumbent_seconds;
+    const bool is_rival = other.lease.job == lease.job && other.lease.workload_id == lease.workload_id;
+    // Whoever confirms wants all samples.
+    if (is_rival && incumbent > 0) incumbent = ack.incumbent_seconds;
+  }
 }
 
 void Agent::on(const wire::Refusal& refusal) {

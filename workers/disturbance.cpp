@@ -46,6 +46,13 @@ class SystemLoad final : public LoadProbe {
 
 std::unique_ptr<LoadProbe> system_load() { return std::make_unique<SystemLoad>(); }
 
+double best_load_canary() {
+  const std::unique_ptr<LoadProbe> load = system_load();
+  double best = std::numeric_limits<double>::infinity();
+  for (int i = 0; i < 20; ++i) best = std::min(best, load->read().canary);
+  return best;
+}
+
 LoadReading LoadWatch::read() {
   const LoadReading reading = probe_.read();
   // The best ever is what an idle core at this clock takes.

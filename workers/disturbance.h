@@ -28,11 +28,15 @@ class LoadProbe {
 /// is not running.
 std::unique_ptr<LoadProbe> system_load();
 
+/// The least of its canaries in a third of a millisecond.
+double best_load_canary();
+
 /// Judges each sample by the readings around it: disturbed when a thread was switched out, or when a canary
 /// took over 5% longer than the best known.
 class LoadWatch {
  public:
-  /// `best_canary`: of earlier measurements; 0: none known. REQUIRES: the probe outlives this.
+  /// `best_canary`: of a process that ran no candidate (best_load_canary); 0: none known. REQUIRES: the probe
+  /// outlives this.
   LoadWatch(LoadProbe& probe, double best_canary) : probe_(probe), best_(best_canary) {}
 
   /// Right before a sample, and right after it; the latter says whether it was disturbed.

@@ -84,8 +84,9 @@ struct Reply {
   double relative_error = 0;
   Artifact artifact;
   wire::Disturbance disturbance;
-  double canary_seconds = 0;  // the best known now
-  wire::Canary canary;        // of a job that asked for it
+  // Of a job that asks for the canaries:
+  double canary_seconds = 0;  // best_load_canary (disturbance.h)
+  wire::Canary canary;
 };
 
 // The decoders throw Error on anything malformed or absurd.

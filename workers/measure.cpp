@@ -10,7 +10,6 @@
 #include <atomic>
 #include <cerrno>
 #include <chrono>
-#include <cmath>
 #include <cstring>
 #include <functional>
 #include <memory>
@@ -27,6 +26,7 @@
 #include "workers/jobs.h"
 #include "workers/module_race.h"
 #include "workers/packets.h"
+#include "workers/sampler.h"
 #include "workers/stopwatch.h"
 
 namespace lathe::worker {
@@ -329,7 +329,7 @@ Reply time_kernel(Bench& bench, const RunJob& job, Child& child) {
   // While the core is still as warm as during the samples, and nobody else is timed.
   disturbance.clock_hz = clock_hz();
   child.close_window();
-  return {.samples = sampler.samples(), .disturbance = disturbance, .canary_seconds = watch.best_canary()};
+  return {.samples = sampler.samples(), .disturbance = disturbance};
 }
 
 /// Runs once and compares: kWrongResult, or kOk with the error.
@@ -371,85 +371,16 @@ Reply measure(const RunJob& job, int object, Case& file, Child& child) {
   });
 }
 
-// Of five the least and the most hold the median with 94% only.
-constexpr size_t kFewest = 6;
-
-struct Interval {
-  double low = 0, high = 0;
-};
-
-/// The 95% interval of the median. REQUIRES: at least kFewest samples, sorted.
-Interval median_interval(const std::vector<float>& sorted) {
-  const auto n = static_cast<double>(sorted.size());
-  // Ranks whose binomial tails hold 2.5% each, by the normal approximation.
-  // 1.96 standard deviations of the number of n samples below the median, which is half the root of n.
-  const double half = 0.98 * std::sqrt(n);
-  const auto low = static_cast<size_t>(std::max(0.0, std::floor(n / 2 - half)));
-  const auto high = std::min(sorted.size() - 1, static_cast<size_t>(std::ceil(n / 2 + half)));
-  return {sorted[low], sorted[high]};
-}
-
-// Of so few samples not even the fastest is near the incumbent, times it. The first ones of a process are the
-// slowest of it, by a few percent, so these leave more room than the interval of more samples does.
-// Found on recorded searches (bench/results/2026-11-25-early-stop.md).
-constexpr double kLostAfter[] = {1.5, 1.2, 1.1};
-constexpr double kLost = 1.03;  // the low end of the interval, times the incumbent
-
 }  // namespace
-
-double relative_interval(std::vector<float> samples) {
-  // 1: not known.
-  if (samples.size() < kFewest) return 1;
-  std::sort(samples.begin(), samples.end());
-  const Interval interval = median_interval(samples);
-  return (interval.high - interval.low) / 2 / samples[samples.size() / 2];
-}
-
-void Sampler::add(double seconds, bool disturbed) {
-  // Taken again, but not for ever: on a machine that is never quiet disturbed samples are all there is.
-  const bool again = disturbed && retaken_.size() < std::max(evaluation_.max_samples, 1u);
-  (again ? retaken_ : samples_).push_back(static_cast<float>(seconds));
-}
-
-std::vector<float> Sampler::samples() const {
-  std::vector<float> samples = samples_, others = retaken_;
-  // The least disturbed first.
-  // By time: what disturbs adds to it.
-  std::sort(others.begin(), others.end());
-  for (size_t i = 0; i < others.size() && samples.size() < std::max(evaluation_.min_samples, 1u); ++i)
-    samples.push_back(others[i]);
-  return samples;
-}
-
-/// A loser that no further sample makes a winner (M1). Its samples still tell by how much it has lost.
-bool Sampler::has_lost() const {
-  if (evaluation_.incumbent_seconds <= 0 || samples_.empty()) return false;
-  if (samples_.size() < kFewest) {
-    const double times = kLostAfter[std::min(samples_.size(), std::size(kLostAfter)) - 1];
-    return *std::min_element(samples_.begin(), samples_.end()) > times * evaluation_.incumbent_seconds;
-  }
-  std::vector<float> sorted = samples_;
-  std::sort(sorted.begin(), sorted.end());
-  return median_interval(sorted).low > kLost * evaluation_.incumbent_seconds;
-}
-
-bool Sampler::done(double elapsed) const {
-  if (samples_.size() >= std::max(evaluation_.max_samples, 1u)) return true;
-  // So slow that even the smallest number of samples is more than we want to spend.
-  // Even with too few: an unscheduled program may take seconds.
-  if (elapsed > 3 * evaluation_.budget_seconds) return true;
-  if (has_lost()) return true;
-  if (samples_.size() < std::max(evaluation_.min_samples, 1u)) return false;
-  return elapsed > evaluation_.budget_seconds || relative_interval(samples_) <= evaluation_.relative_interval;
-}
 
 std::string run_body(std::string_view request, Child& child) {
   const RunJob job = decode_run_job(request);
   if (job.canary) {
     child.open_window();
     const wire::Canary canary = run_canaries();
+    const double load_canary = best_load_canary();
     child.close_window();
-    return encode(Reply{.canary = canary});
+    return encode(Reply{.canary_seconds = load_canary, .canary = canary});
   }
   if (job.race) return encode(race_modules(job, child));
   if (child.descriptors().size() != 2) fail("run: {} descriptors, must be 2", child.descriptors().size());

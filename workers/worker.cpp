@@ -168,7 +168,7 @@ class Worker {
       else if (run.artifact)
         pipeline_.run(run.lease, *run.artifact, *run.reference);
       else
-        pipeline_.run(run.lease.lease);
+        pipeline_.run(run.lease);
     }
     if (actions.canary) pipeline_.run_canaries();
     exit_ |= actions.exit;

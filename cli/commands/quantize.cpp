@@ -1,6 +1,7 @@
 #include "cli/command.h"
 #include "cli/commands/commands.h"
 #include "cli/messages.h"
+#include "cli/running_model.h"
 #include "cli/shapes.h"
 #include "core/frontends/onnx_export.h"
 #include "core/relay/passes/infer_type.h"
@@ -11,16 +12,25 @@ namespace lathe::cli {
 
 int quantize_command(Flags& flags) {
   std::string model, path;
-  std::vector<std::string> shapes;
+  std::vector<std::string> shapes, samples;
   tuner::CalibrationOptions options;
   int64_t seed = 0;
   flags.add("--model MODEL", model, "a zoo name, or a .relay or .onnx file", Flags::Need::kRequired);
   add_shape_flag(flags, shapes);
   flags.add("--out FILE", path, "the ONNX file to write", Flags::Need::kRequired);
+  flags.add(
+      "--calibrate NAME=FILE", samples,
+      "a .npy file of typical values of an input, one or several along its first axis or one more; again for "
+      "further ones and other inputs, which are random where not given");
   flags.add("--samples", options.samples, 1, 10000, "random inputs to calibrate on");
+  flags.exclude("--calibrate", "--samples");
   flags.add("--seed", seed, 0, INT64_MAX, "of the random inputs");
   if (!flags.parse()) return kSuccess;
   options.seed = static_cast<uint64_t>(seed);
+  for (const std::string& file : samples) {
+    auto [name, tensor] = load_input("--calibrate", file);
+    options.inputs[name].push_back(tensor);
+  }
   relay::Module module = tuner::quantize_model(tuner::load_model(model, parse_shapes(shapes)), options);
   onnx::export_file(relay::infer_type(module), path);
   say("wrote {}", path);

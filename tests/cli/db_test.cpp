@@ -81,11 +81,26 @@ TEST_F(DatabaseCommands, CoverageWeighsByTimeAndComparesWithTheModel) {
   EXPECT_EQ(row["tuned"], 1);
   EXPECT_EQ(row["time_share"], 0.5);
   EXPECT_EQ(row["estimated_ms"], 2);
-  EXPECT_LE(row["estimated_low"], row["estimated_ms"]);
-  EXPECT_LE(row["estimated_ms"], row["estimated_high"]);
+  EXPECT_TRUE(row["estimated_low"].is_null()) << "samples of one process tell nothing of others";
+  EXPECT_TRUE(row["estimated_high"].is_null());
   EXPECT_EQ(row["measured_ms"], 3);
   EXPECT_EQ(row["measured_low"], 2.5);
   EXPECT_EQ(row["measured_high"], 4);
+}
+
+TEST_F(DatabaseCommands, CoverageIsAsSureAsItsProcessesAgree) {
+  {
+    db::Store store(path("a.db"));
+    const auto best = store.best({.workload = 1, .target = 1, .accept_unconfirmed = true});
+    ASSERT_TRUE(best);
+    for (const float seconds : {0.9e-3f, 1.1e-3f})
+      store.confirm(best->measurement.id, std::vector<float>(1000, seconds));
+  }
+  const auto row = query("coverage --model net --threads 1")[0];
+  EXPECT_EQ(row["estimated_ms"], 2);
+  // Student's t of one degree of freedom, 12.7, times how far one process of two is off.
+  EXPECT_NEAR(row["estimated_low"].get<double>(), 0.559, 1e-3);
+  EXPECT_NEAR(row["estimated_high"].get<double>(), 7.160, 1e-3);
 }
 
 TEST_F(DatabaseCommands, TransferTellsWhatOneDeviceKnowsOfAnother) {

@@ -117,6 +117,17 @@ def @main(%x: Tensor[(n, 8, 12), float32], %g: Tensor[(12), float32], %w: Tensor
   Tensor text = load_npy(folder_ + "/a/output_0.npy");
   EXPECT_LT(max_relative_error(load_npy(folder_ + "/b/output_0.npy"), text), 1e-5);
   EXPECT_LT(max_relative_error(load_npy(folder_ + "/c/output_0.npy"), text), 0.1);
+  const std::string values = folder_ + "/x.npy", command = "quantize --model " + onnx + " --out " + quantized;
+  save_npy(values, random_tensor({6, 8, 12}, kFloat32, 5));
+  EXPECT_EQ(tune(command + " --calibrate x=" + values).output, "wrote " + quantized + "\n");
+  EXPECT_EQ(tune(command + " --calibrate x=" + values + " --calibrate x=" + values).code, 0);
+  for (const std::string& wrong :
+       {" --calibrate " + values, " --calibrate g=" + values, " --calibrate z=" + values,
+        " --calibrate x=" + onnx, " --samples 3 --calibrate x=" + values}) {
+    Finished refused = tune(command + wrong);
+    EXPECT_EQ(refused.code, 2) << wrong;
+    EXPECT_THAT(refused.output, HasSubstr("error: ")) << wrong;
+  }
 }
 
 /// As the past of a language model is before its first token.

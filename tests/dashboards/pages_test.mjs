@@ -198,6 +198,19 @@ try {
     await close(page);
   });
 
+  await test('a trial’s texts are texts, whatever its worker says', async () => {
+    const { trials } = await service.get(`/v1/jobs/${job}/trials?outcome=ok`);
+    const { id } = trials.at(-1);
+    execFileSync('python3', [fileURLToPath(new URL('hostile.py', import.meta.url)), path.join(service.folder, 't.db'), `${id}`]);
+    const life = await service.get(`/v1/trials/${id}`);
+    assert.match(life.driver, /^<img src=x/);
+    const page = await open(`/trials/${id}`);
+    await page.getByText('driven by <img src=x').waitFor();
+    assert.equal(await page.locator('main img, main script').count(), 0);
+    assert.equal(await page.evaluate(() => window.owned), undefined);
+    await close(page);
+  });
+
   await test('report and module come with the token', async () => {
     const page = await open(`/jobs/${job}/report`);
     await page.getByText('GFLOP/s').first().waitFor();

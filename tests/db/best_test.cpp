@@ -55,7 +55,7 @@ TEST_F(BestTest, IsToldByWhatDoesNotRankIt) {
   EXPECT_EQ(farm_.best()->measurement.trace, "a");
   EXPECT_FLOAT_EQ(farm_.best()->measurement.seconds, 1e-3f);
   EXPECT_FLOAT_EQ(farm_.best()->measurement.told_seconds, 3e-3f);
-  EXPECT_EQ(store_.told_samples(id), std::vector<float>{3e-3f});
+  EXPECT_THAT(store_.told_medians(id), testing::ElementsAre(testing::DoubleEq(3e-3f)));
   // Of a worker that is no longer believed neither counts; what is left does both.
   farm_.now_ms += 1000;
   const WorkerId other = store_.add_worker("v", farm_.device);
@@ -75,7 +75,7 @@ TEST_F(BestTest, SamplesThatAreNoTimesAreADamagedDatabase) {
     for (const char* table : {"confirmation", "measurement"})
       store_.database().run(fmt::format("UPDATE {} SET samples = ?", table), {as_blob(samples)});
     try {
-      store_.told_samples(id);
+      store_.told_medians(id);
       ADD_FAILURE() << samples.size();
     } catch (const Error& error) {
       EXPECT_EQ(error.what(), message);

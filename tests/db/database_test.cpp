@@ -8,6 +8,7 @@
 
 namespace lathe::db {
 namespace {
+using namespace std::string_literals;
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
@@ -235,8 +236,7 @@ TEST_F(DatabaseTest, TextsOfStrangersAreKept) {
   const TrialResult result{
       .lease = store_.grant(id, "w", 1)->id,
       .outcome = Outcome::kCrashed,
-      .error =
-          std::string("zero \0, half \xc3, none \xff\xc0\x80, \xed\xa0\x80 \xf5 end \xf0\x9f\x98\x80", 50)};
+      .error = "zero \0, half \xc3, none \xff\xc0\x80, \xed\xa0\x80 \xf5 end \xf0\x9f\x98\x80"s};
   EXPECT_EQ(store_.record(std::span(&result, 1)).at(0), Recorded::kRecorded);
   const std::string kept = store_.trial(id).error;
   EXPECT_THAT(kept, ::testing::StartsWith("zero "));

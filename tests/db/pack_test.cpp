@@ -306,6 +306,31 @@ TEST_F(PackTest, NothingInALineIsTrusted) {
       {"measurements.jsonl", [](auto& row) { row.erase("revision"); }, "`revision` is missing"},
       {"measurements.jsonl", [](auto& row) { row["confirmations"] = "none"; },
        "`confirmations` must be a list"},
+      {"measurements.jsonl", [](auto& row) { row["celsius"] = -300; }, "`celsius` must be"},
+      {"measurements.jsonl", [](auto& row) { row["celsius"] = 1e9; }, "`celsius` is more than 10000"},
+      {"measurements.jsonl", [](auto& row) { row["celsius"] = "hot"; }, "`celsius` must be"},
+      {"measurements.jsonl", [](auto& row) { row["clock_hz"] = 0; }, "`clock_hz` must be"},
+      {"measurements.jsonl", [](auto& row) { row["disturbed"] = 1.5; }, "`disturbed` is more than 1"},
+      {"measurements.jsonl", [](auto& row) { row["canary"] = nullptr; }, "`canary` must be"},
+      {"measurements.jsonl", [](auto& row) { row["timer_seconds"] = -1e-9; }, "`timer_seconds` must be"},
+      {"measurements.jsonl", [](auto& row) { row["driver"] = "\x1b]0;owned\x07"; },
+       "`driver` has characters"},
+      {"measurements.jsonl", [](auto& row) { row["driver"] = std::string(8 << 20, '6'); }, "`driver`"},
+      {"measurements.jsonl",
+       [](auto& row) {
+         row["driver"] = {{"a", 1}};
+       },
+       "`driver` must be a string"},
+      {"measurements.jsonl",
+       [](auto& row) {
+         row["confirmations"] = {{{"samples", {1e-3}}, {"recorded_ms", 1000}, {"celsius", true}}};
+       },
+       "`celsius` must be"},
+      {"measurements.jsonl",
+       [](auto& row) {
+         row["confirmations"] = {{{"samples", {1e-3}}, {"recorded_ms", 1000}, {"tells", 2}}};
+       },
+       "`tells` must be"},
       {"devices.jsonl", [](auto& row) { row["cores"] = 64; }, "`fingerprint` is not the device's"},
       {"devices.jsonl", [](auto& row) { row["details"] = "[]"; }, "`details` must be an object"},
       {"devices.jsonl", [](auto& row) { row["details"] = std::string(9999, '['); },

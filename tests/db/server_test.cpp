@@ -32,6 +32,15 @@ TEST_F(ServerTest, AddressesThatAreNone) {
       "PGPASSFILE names");
   EXPECT_THAT(thrown_by([&] { Store store("postgresql://localhost/lathe?password=secret"); }),
               StartsWith("the database's address holds a password"));
+  EXPECT_THAT(thrown_by([&] { Store store("postgresql://localhost/lathe?sslpassword=secret"); }),
+              StartsWith("the database's address holds a password"))
+      << "of the key of its certificate";
+  for (const char* broken :
+       {"postgresql://user:sec%zzret@localhost/lathe", "postgresql://user:secret@[localhost/lathe",
+        "postgresql://localhost/lathe?password=sec%zzret&colour=red"})
+    EXPECT_THAT(thrown_by([&] { Store store(broken); }),
+                ::testing::AllOf(StartsWith("postgresql://...: "), ::testing::Not(HasSubstr("sec"))))
+        << broken;
   EXPECT_THAT(thrown_by([&] { Store store("postgresql://localhost/lathe?colour=red"); }),
               HasSubstr("invalid URI query parameter: \"colour\""));
   EXPECT_THAT(thrown_by([&] { Store store("postgresql:///lathe?host=/nowhere"); }),

@@ -1,5 +1,7 @@
 // Operators whose results are as large as values of a run say, by the interpreter: each result is that of the
 // same model whose inputs are known when it is imported.
+#include <cmath>
+
 #include "tests/frontends/onnx_models.h"
 
 namespace lathe::onnx {

@@ -1,14 +1,16 @@
-// Each production of the grammar 100,000 deep, or as often: it works, or it is one clear error, and neither
-// takes long. What is read goes through inference, the printer and the passes; of what works and computes,
-// 20,000 are enough for each day (LATHE_LONG=100000 runs as many). LATHE_DEEP=lets runs one case.
+// Each production of the grammar 100,000 deep, or as often: it works, or it is one clear error, on the stack
+// that every program has; and half of it takes half the work, told by what is asked for of memory. What is
+// read goes through inference, the printer and the passes; of what works and computes, 20,000 are enough for
+// each day (LATHE_LONG=100000 runs as many). LATHE_DEEP=lets runs one case.
+#include <gtest/gtest-spi.h>
 #include <gtest/gtest.h>
 
 #include <cstdlib>
-#include <ctime>
 
 #include "core/relay/interpret/interpreter.h"
 #include "core/relay/pass.h"
 #include "core/relay/text.h"
+#include "tests/allocations.h"
 #include "tests/thrown_by.h"
 
 namespace lathe::relay {
@@ -20,21 +22,20 @@ int long_chain() {
   return given ? std::atoi(given) : 20'000;
 }
 
-constexpr double kMaxSeconds = 20;  // of the processor's time, of a loaded machine
+/// Twice as much asks for so many times the memory, at most: in proportion, or by a logarithm more.
+constexpr double kMostOfTwice = 2.5;
+/// What is asked for whatever the text is.
+constexpr Allocations kAlways{20'000, 4 << 20};
 
-std::string repeated(const std::string& text, int count = kDepth) {
+std::string repeated(const std::string& text, int count) {
   std::string all;
   all.reserve(text.size() * static_cast<size_t>(count));
   for (int i = 0; i < count; ++i) all += text;
   return all;
 }
 
-std::string nested(const std::string& open, const std::string& inside, const std::string& close) {
-  return repeated(open) + inside + repeated(close);
-}
-
 /// f(0) f(1) ...
-std::string numbered(FunctionRef<std::string(int)> f, int count = kDepth) {
+std::string numbered(FunctionRef<std::string(int)> f, int count) {
   std::string all;
   for (int i = 0; i < count; ++i) all += f(i);
   return all;
@@ -49,9 +50,24 @@ struct Case {
   std::string value;
 };
 
-std::vector<Case> cases() {
+/// The texts of one size.
+struct Texts {
+  int depth;              // of what nests or is listed
+  int many;               // of what computes
+  int some = depth / 10;  // of definitions, and of cases in a chain
+
+  std::string repeated(const std::string& text) const { return relay::repeated(text, depth); }
+  std::string repeated(const std::string& text, int count) const { return relay::repeated(text, count); }
+  std::string numbered(FunctionRef<std::string(int)> f) const { return relay::numbered(f, depth); }
+  std::string numbered(FunctionRef<std::string(int)> f, int count) const { return relay::numbered(f, count); }
+  std::string nested(const std::string& open, const std::string& inside, const std::string& close) const {
+    return repeated(open) + inside + repeated(close);
+  }
+  std::vector<Case> cases() const;
+};
+
+std::vector<Case> Texts::cases() const {
   auto number = [](const char* before, int i) { return fmt::format("{}{}", before, i); };
-  const int many = long_chain();
   const std::string last = fmt::format("%{}", many), all = fmt::format("{}", many + 1);
   const char* kLevels = "nested more than 1000 levels deep";
   const char* kValueLevels = "nested more than 200 levels deep";
@@ -94,15 +110,16 @@ std::vector<Case> cases() {
       {"conditions in conditions", main_of(nested("if (", "True", ") { True } else { True }")), kLevels, ""},
       {"else if", main_of(repeated("if (True) { 1 } else ") + "{ 1 }"), "a chain of more than 10000 cases",
        ""},
-      {"else if, as many as there may be", main_of(repeated("if (False) { 1 } else ", 9999) + "{ 2 }"), "",
-       "2"},
+      {"else if, as many as there may be", main_of(repeated("if (False) { 1 } else ", some - 1) + "{ 2 }"),
+       "", "2"},
       {"match in match", main_of(nested("match (1) { _ => ", "1", "}")), kLevels, ""},
       {"matched in matched", main_of(nested("match (", "1", ") { _ => 1 }")), kLevels, ""},
       {"clauses", main_of("match (1) {" + repeated("_ => 1,") + "}"), "", "1"},
       {"patterns", main_of("match (1) {" + nested("(", "_", ")") + " => 1 }"), kLevels, ""},
       {"a wide pattern",
        main_of("let %t = (" + repeated("1,") + "); match (%t) { (" + repeated("_,") + ") => 1 }"), "", "1"},
-      {"a wide tuple", main_of("let %t = (" + repeated("1,") + "); %t.99999"), "", "1"},
+      {"a wide tuple", main_of("let %t = (" + repeated("1,") + "); " + fmt::format("%t.{}", depth - 1)), "",
+       "1"},
       {"parameters",
        "def @f(" + numbered([&](int i) { return number("%x", i) + ": int32,"; }) + ") { 1 }\n" +
            main_of("@f(" + repeated("1,") + ")"),
@@ -145,15 +162,15 @@ std::vector<Case> cases() {
            [](int i) {
              return fmt::format("def @f{}() {{ {} }}\n", i, i ? fmt::format("@f{}()", i - 1) : "1");
            },
-           10'000) +
-           main_of("@f9999()"),
+           some) +
+           main_of(fmt::format("@f{}()", some - 1)),
        "", "1"},
       {"data types",
-       numbered([&](int i) { return "type " + number("T", i) + " { " + number("C", i) + " }\n"; }, 10'000) +
+       numbered([&](int i) { return "type " + number("T", i) + " { " + number("C", i) + " }\n"; }, some) +
            main_of("match (C5) { C5 => 1 }"),
        "", "1"},
       {"constructors",
-       "type T { " + numbered([&](int i) { return number("C", i) + ","; }, 10'000) + " }\n" +
+       "type T { " + numbered([&](int i) { return number("C", i) + ","; }, some) + " }\n" +
            main_of("match? (C5) { C5 => 1 }"),
        "", "1"},
   };
@@ -177,22 +194,51 @@ std::string outcome(const std::string& text) {
   return value.empty() || message != "no error" ? message : value;
 }
 
+void expect(const Case& each, const std::string& found) {
+  if (each.error.empty())
+    EXPECT_EQ(found.substr(0, 200), each.value) << each.what;
+  else
+    EXPECT_NE(found.substr(0, 300).find(each.error), std::string::npos)
+        << each.what << ": " << found.substr(0, 300);
+}
+
+/// Work that grows with the square asks four times as often, or for four times as much.
+void expect_in_proportion(const char* what, Allocations half, Allocations whole) {
+  EXPECT_LT(static_cast<double>(whole.calls),
+            kMostOfTwice * static_cast<double>(half.calls) + static_cast<double>(kAlways.calls))
+      << what;
+  EXPECT_LT(static_cast<double>(whole.bytes),
+            kMostOfTwice * static_cast<double>(half.bytes) + static_cast<double>(kAlways.bytes))
+      << what;
+}
+
 TEST(DeepText, EachProduction) {
   const char* one = std::getenv("LATHE_DEEP");
-  for (const Case& each : cases()) {
-    if (one && std::string(each.what) != one) continue;
-    std::printf("%s\n", each.what), std::fflush(stdout);
-    const std::clock_t start = std::clock();
-    const std::string found = outcome(each.text);
-    const double seconds = static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC;
-    if (each.error.empty())
-      EXPECT_EQ(found.substr(0, 200), each.value) << each.what;
-    else
-      EXPECT_NE(found.substr(0, 300).find(each.error), std::string::npos)
-          << each.what << ": " << found.substr(0, 300);
-    EXPECT_LT(seconds, kMaxSeconds) << each.what;
-    if (seconds > 2) std::printf("%s: %.1f s\n", each.what, seconds);
+  const std::vector<Case> halves = Texts{kDepth / 2, long_chain() / 2}.cases(),
+                          wholes = Texts{kDepth, long_chain()}.cases();
+  for (size_t i = 0; i < wholes.size(); ++i) {
+    if (one && std::string(wholes[i].what) != one) continue;
+    std::printf("%s\n", wholes[i].what), std::fflush(stdout);
+    std::string found;
+    const auto measure = [&](const Case& each) {
+      const Allocations work = allocations_of([&] { found = outcome(each.text); });
+      expect(each, found);
+      return work;
+    };
+    const Allocations half = measure(halves[i]), whole = measure(wholes[i]);
+    expect_in_proportion(wholes[i].what, half, whole);
   }
+}
+
+TEST(DeepText, QuadraticWorkIsFound) {
+  if (!kCountsAllocations) GTEST_SKIP() << "the sanitizer has malloc";
+  const auto appended = [](int size) {
+    return allocations_of([&] {
+      std::string text;
+      for (int i = 0; i < size; ++i) text = text + std::string(64, 'x');
+    });
+  };
+  EXPECT_NONFATAL_FAILURE(expect_in_proportion("copies", appended(2000), appended(4000)), "copies");
 }
 
 }  // namespace

@@ -337,6 +337,51 @@ def event_ids(tracker):
         check(found == [wanted], f"Last-Event-ID {last[:20]}: {found}")
 
 
+def strange_needs(tracker):
+    """What a job needs of its devices: amounts and properties that are none are refused, and none of it obeys anybody."""
+    job = {"model": "dqn", "trials": 1}
+    for needs in ({"memory": ESCAPE}, {ESCAPE: "1GiB"}, {"memory": "1e400GiB"}, {"memory": "-1GiB"}, {"memory": "16"},
+                  {"memory": "9223372036854775807TiB"}, {"memory": "1" * 500_000 + "GiB"}, {"driver": "6" + ".1" * 200_000},
+                  {"driver": ""}, {"driver": "."}, {"driver": "6..1"}, {"driver": "\x00"}, {"driver": "\u0666"}, {"": ""},
+                  {"memory": 16}, {"memory": None}, {"memory": ["16GiB"]}, [], 5, "memory=16GiB", None,
+                  {f"property{i}": "1" for i in range(20_000)}, {"__proto__": "1GiB"}, {"constructor": "1"}):
+        status, answer = tracker.call("POST", "/v1/jobs", json.dumps({**job, "needs": needs}))
+        check(status == 400, f"needs {json.dumps(needs)[:60]}: {status} {str(answer)[:200]}")
+    # A property twice is whichever comes last, as in all of JSON: never both.
+    status, made = tracker.call("POST", "/v1/jobs", '{"model": "dqn", "trials": 1, "needs": {"memory": "1GiB", "memory": "7TiB"}}')
+    check(status == 201, f"needs of 7 TiB: {made}")
+    seen = wait_for("the job to say what it waits for", lambda: tracker.call("GET", f"/v1/jobs/{made['id']}")[1].get("message"))
+    check("\x1b" not in seen and "1 GiB" not in seen, f"it waits for {seen}")
+    tracker.call("POST", f"/v1/jobs/{made['id']}/cancel")
+
+
+def replayed_streams(tracker):
+    """A job's events from the beginning, to sixteen clients at once while it is paused, resumed and cancelled: to each all
+    of them, each once and in order, up to the end."""
+    job = tracker.call("POST", "/v1/jobs", '{"model": "dqn", "trials": 1}')[1]["id"]
+    told, lock = [], threading.Lock()
+
+    def listen(first):
+        text = b""
+        with tracker.connect() as connection:
+            connection.settimeout(60)
+            connection.sendall(request(f"GET /v1/jobs/{job}/events HTTP/1.1", f"Last-Event-ID: {first}"))
+            while piece := connection.recv(65536):
+                text += piece
+        with lock:
+            told.append([int(number) for number in re.findall(rb"^id: (\d+)", text, re.M)])
+
+    clients = [threading.Thread(target=listen, args=(i % 2 * -5,)) for i in range(16)]
+    for i, client in enumerate(clients):
+        client.start()
+        tracker.call("POST", f"/v1/jobs/{job}/{'resume' if i % 2 else 'pause'}")
+    tracker.call("POST", f"/v1/jobs/{job}/cancel")
+    for client in clients:
+        client.join()
+    check(len({tuple(ids) for ids in told}) == 1, f"clients were told of different events: {told}")
+    check(len(told) == 16 and len(told[0]) >= 17 and sorted(set(told[0])) == told[0], f"events twice, or out of order: {told[0]}")
+
+
 def orders_at_once(tracker):
     """Pause, resume, cancel, fetch and watch of one job from twelve sides: it ends once, and everybody has an answer."""
     for _ in range(5):
@@ -482,7 +527,8 @@ def a_damaged_job(folder):
     """One job whose request in the database is not what this program writes: others list, upload and submit as ever."""
     with Tracker(folder) as tracker:
         for request_text in ("[" * 100000, "7", '{"model": 7}', '{"model": "dqn", "model_digest": ["x"]}', "",
-                             '{"model": "dqn", "trials": 1e300}', '{"model": "dqn", "trials": 18446744073709551615}'):
+                             '{"model": "dqn", "trials": 1e300}', '{"model": "dqn", "trials": 18446744073709551615}',
+                             '{"model": "dqn", "trials": 1, "needs": 5}', '{"model": "dqn", "trials": 1, "needs": {"colour": "red"}}'):
             job = tracker.call("POST", "/v1/jobs", '{"model": "dqn", "trials": 1}')[1]["id"]
             with sqlite3.connect(tracker.path("tuning.db")) as database:
                 database.execute("UPDATE served_job SET request = ? WHERE uuid = ?", (request_text, job))
@@ -558,7 +604,8 @@ def deep_models(folder):
 def main():
     with tempfile.TemporaryDirectory() as folder, Tracker(folder) as tracker:
         for attack in (pages_of_others, smuggled_requests, headers_of_mine, strange_json, names_for_terminals,
-                       strange_requests, pipelined_requests, interim_answers, all_connections, event_ids):
+                       strange_requests, pipelined_requests, interim_answers, strange_needs, replayed_streams,
+                       all_connections, event_ids):
             attack(tracker)
             check(tracker.process.poll() is None, f"{attack.__name__} ended the tracker")
     with tempfile.TemporaryDirectory() as folder:
@@ -578,7 +625,7 @@ def main():
                    answers_without_end, deep_models):
         with tempfile.TemporaryDirectory() as folder:
             attack(folder)
-    print("24 attacks held off")
+    print("26 attacks held off")
 
 
 if __name__ == "__main__":

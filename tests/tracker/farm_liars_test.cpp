@@ -194,11 +194,11 @@ TEST(Farm, AKeyThatLiedStaysOut) {
   EXPECT_THAT(b.sent<wire::Refusal>("o"), SizeIs(1));
   EXPECT_THAT(b.farm->status(b.now).workers, IsEmpty());
   hello("q", "saint", "k");
-  EXPECT_THAT(
-      b.sent<wire::Refusal>("q"),
-      ElementsAre(wire::Refusal{wire::Refusal::Code::kSuspect,
-                                "a worker of this key sent a result that cannot be, or let too many leases "
-                                "pass their time"}));
+  EXPECT_THAT(b.sent<wire::Refusal>("q"),
+              ElementsAre(wire::Refusal{
+                  wire::Refusal::Code::kSuspect,
+                  "a worker of this key sent what cannot be, named too many devices, or let too many leases "
+                  "pass their time"}));
   hello("r", "other", "l");
   EXPECT_THAT(b.sent<wire::Welcome>("r"), SizeIs(1));
 }
@@ -224,6 +224,32 @@ TEST(Farm, HoldsOutAgainstAWorkerThatHandsAllBack) {
   b.join("q", "honest", 1);
   b.say("q", b.ok(b.lease("q")));
   EXPECT_THAT(b.last.finished, SizeIs(1));
+}
+
+/// A worker that is another device each time it says HELLO: each would be a row of 64 KiB.
+TEST(Farm, HoldsOutAgainstAWorkerOfManyDevices) {
+  Bench b;
+  b.submit(1);
+  size_t devices = 0;
+  const auto hello = [&](const Peer& peer, const std::string& name, const std::string& key, size_t device) {
+    b.step(Received{
+        peer,
+        wire::Hello{
+            .worker = name, .device = fmt::format(R"({{"host": "{}"}})", device), .backends = {"cpu"}},
+        key});
+  };
+  for (; devices < 2 * defaults::kDevicesToExpel; ++devices) {
+    hello("p", "chameleon", "k", devices);
+    if (!b.sent<wire::Refusal>("p").empty()) break;
+    hello("p", "chameleon", "k", devices);
+    EXPECT_THAT(b.sent<wire::Welcome>("p"), SizeIs(1)) << "HELLO is repeated";
+  }
+  EXPECT_EQ(devices, defaults::kDevicesToExpel);
+  EXPECT_EQ(b.sent<wire::Refusal>("p").at(0).code, wire::Refusal::Code::kSuspect);
+  for (size_t i = 0; i < defaults::kWorkersLimit / 2; ++i) {
+    hello(fmt::format("q{}", i), fmt::format("honest{}", i), "other", i);
+    EXPECT_THAT(b.sent<wire::Welcome>(fmt::format("q{}", i)), SizeIs(1)) << "a fleet starts";
+  }
 }
 
 TEST(Farm, WhoMeasuresMayHandBackAsOftenAsItLikes) {

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "tracker/defaults.h"
+#include "tracker/device_choice.h"
 #include "tracker/farm.h"
 #include "tracker/job_keeper.h"
 

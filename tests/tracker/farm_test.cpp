@@ -222,10 +222,11 @@ TEST(Farm, ATrackerThatSleptBlamesNobody) {
 
 TEST(Farm, RefusesStrangeVersionsAndMessages) {
   Bench b;
-  b.say("p", wire::Hello{.oldest_version = 7, .newest_version = 9, .worker = "v"});
-  EXPECT_THAT(
-      b.sent<wire::Refusal>("p"),
-      ElementsAre(wire::Refusal{wire::Refusal::Code::kVersion, "tracker speaks versions 1..5, worker 7..9"}));
+  b.say("p", wire::Hello{.oldest_version = 70, .newest_version = 90, .worker = "v"});
+  EXPECT_THAT(b.sent<wire::Refusal>("p"),
+              ElementsAre(wire::Refusal{
+                  wire::Refusal::Code::kVersion,
+                  fmt::format("tracker speaks versions 1..{}, worker 70..90", wire::kNewestVersion)}));
   b.join("p", "v", 1);
   b.say("p", wire::Welcome{});
   EXPECT_THAT(b.sent<wire::Refusal>("p"),

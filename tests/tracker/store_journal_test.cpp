@@ -13,6 +13,7 @@
 #include "core/support/temporary_folder.h"
 #include "core/support/text.h"
 #include "core/tir/roofline.h"
+#include "db/pack.h"
 #include "db/store.h"
 #include "tracker/evaluation_json.h"
 #include "tracker/tracker.h"
@@ -62,6 +63,103 @@ TEST_F(StoreJournals, SayWhatWasNotWrittenDown) {
   EXPECT_THAT(end(1, 99), ElementsAre(99)) << "a lease that was never granted";
   store_.cancel_trial(static_cast<db::TrialId>(trials[1].trial));
   EXPECT_THAT(end(1, 8), ElementsAre(8)) << "another ended its trial";
+}
+
+/// Devices, each of one worker: what HELLO lets through is no reason that an export cannot be imported.
+TEST_F(StoreJournals, WhatWorkersSayMayTravel) {
+  nlohmann::json features, numbers, deep = 1;
+  for (int i = 0; i < 3000; ++i) features.push_back("avx512_and_something_long"), numbers.push_back(1e9);
+  for (int i = 0; i < 12; ++i) deep = {{"deeper", deep}};
+  const std::string escape = "\x1b]0;owned\x07";
+  const std::vector<nlohmann::json> devices = {
+      {{"host", "honest"}, {"driver", "Linux 6.1"}, {"compiler", "g++ 12"}},
+      {{"host", "a"}, {"driver", escape}},
+      {{"host", "b"}, {"compiler", "<script>alert(1)</script>"}},
+      {{"host", "c"}, {"compiler", escape}},
+      {{"host", "d"},
+       {"revision",
+        "\xe2\x80\xae"
+        "reversed"}},
+      {{"host", "e"}, {"kernel", std::string(60'000, '6')}},
+      {{"host", "f"}, {"driver", std::string(60'000, '.')}},
+      {{"host", "g"}, {"architecture", "\n"}},
+      {{"host", escape}},
+      {{"host", "h"}, {"memory_bytes", -1}, {"cores", -5}},
+      {{"host", "i"}, {"memory_bytes", UINT64_MAX}},
+      {{"host", "j"}, {"features", features}},
+      {{"host", "k"}, {"numbers", numbers}},
+      {{"host", "l"}, {"all", deep}},
+      nlohmann::json::array(),
+      "a text",
+  };
+  const std::string text = "the program";
+  const db::WorkloadId workload = store_.add_workload({.digest = sha256(text), .text = text, .flops = 1});
+  const db::TargetId target = store_.add_target({.name = kTarget, .architecture = "a"});
+  const auto job =
+      static_cast<JobId>(store_.create_job({.target = target, .tasks = {{.workload = workload}}}));
+  auto journal = open_store_journal(folder_ / "t.db", job);
+  journal->start();
+  int64_t measured = 0;
+  for (const nlohmann::json& device : devices) {
+    wire::Message hello = wire::Hello{.worker = "w", .device = device.dump()};
+    try {
+      hello = wire::decode(wire::encode(hello));
+    } catch (const Error& error) {
+      EXPECT_NE(&device, devices.data()) << error.what();
+      continue;
+    }
+    const std::string& said = std::get<wire::Hello>(hello).device;
+    const std::string trace = std::to_string(++measured);
+    const std::vector<Candidate> one = {{.workload = workload, .trace = trace, .program = trace}};
+    const TrialId trial = journal->add(job, one).at(0).trial;
+    const wire::Result result{.lease = trial, .trial = trial, .samples = {1}};
+    const std::vector<Record> records = {Leased{trial, {.lease = trial, .worker = "w"}, said},
+                                         Finished{trial, job, "w", said, result}};
+    EXPECT_THAT(journal->commit(records), IsEmpty());
+  }
+  EXPECT_GE(measured, 4);
+  export_pack(store_, folder_ / "pack", {});
+  db::Store other(folder_ / "other.db");
+  const auto report = db::import_pack(
+      other, folder_ / "pack",
+      {.target =
+           [](const std::string& name) {
+             return db::Target{name, "a", ""};
+           },
+       .workload =
+           [](const std::string& of) {
+             return db::Workload{sha256(of), of, 1, 0};
+           },
+       .model_digest = [](const db::TaskList&) { return std::string(64, '0'); },
+       .program = [](const db::Workload&, const std::string& trace) { return std::optional(trace); },
+       .fastest_seconds = [](double, const std::string&, int) { return 0.0; }});
+  EXPECT_EQ(report.bad, 0) << (report.reasons.empty() ? "" : report.reasons[0]);
+  EXPECT_EQ(report.added.measurements, measured);
+}
+
+/// A database that somebody has edited, or a program that knows other properties.
+TEST_F(StoreJournals, ADamagedRequestIsForNobody) {
+  const db::ServedJob served = store_.add_served_job({.owner = "o", .model_name = "m"});
+  const db::JobId job =
+      store_.create_job({.target = store_.add_target({.name = kTarget, .architecture = "a"}),
+                         .tasks = {{.workload = workload_}}});
+  store_.database().run("UPDATE served_job SET job = ? WHERE id = ?", {job, served.id});
+  {
+    const std::vector<Candidate> one = {candidate("a")};
+    auto journal = open_store_journal(folder_ / "t.db", static_cast<JobId>(job));
+    journal->start();
+    journal->add(static_cast<JobId>(job), one);
+  }
+  for (const char* request :
+       {R"({"needs": 5})", R"({"needs": {"memory": 5}})", R"({"needs": {"memory": "lots"}})",
+        R"({"needs": {"colour": "red"}})", R"({"needs": ["memory"]})", R"({"needs": null})"}) {
+    store_.database().run("UPDATE served_job SET request = ? WHERE id = ?", {request, served.id});
+    const JournalState state = open_store_journal(folder_ / "t.db", std::nullopt)->start();
+    ASSERT_EQ(state.open.size(), 1u);
+    const Properties& needs = state.open.front().spec->needs;
+    EXPECT_FALSE(has_at_least({{"memory", {INT64_MAX}}, {"driver", {INT64_MAX}}}, needs)) << request;
+    EXPECT_EQ(describe_needs(needs), "what its job's request says, which this program cannot read");
+  }
 }
 
 TEST_F(StoreJournals, KeepSuspectsAndWhoIsDrained) {

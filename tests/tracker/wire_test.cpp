@@ -67,11 +67,13 @@ std::vector<Message> one_of_each() {
             .part = Part::kRace,
             .artifact = {std::string(64, 'b'), defaults::kModuleLimit},
             .reference = {std::string(64, '0'), 1}},
+      Lease{.lease = 5, .trial = 6, .job = 7, .workload_id = 8},
       Built{5, 6, 2, {std::string(64, 'a'), 1000}, {std::string(64, '0'), 1}},
       BlobGet{5, std::string(64, 'a'), 512},
       Canary{.number = 3, .kernels = 1, .compute_seconds = 1e-5, .memory_seconds = 2e-5},
       BlobChunk{std::string(64, 'a'), 512, std::string("\0\1", 2)},
       ResultAck{5, ResultAck::Verdict::kStale},
+      ResultAck{5, ResultAck::Verdict::kRecorded, 1.5e-3},
       Heartbeat{{1, 2, 3}, 4},
       Cancel{5},
       Drain{{1}},
@@ -97,7 +99,7 @@ TEST(Wire, NamesTheFault) {
   EXPECT_EQ(message_of(encode(Hello{.worker = "w", .device = std::string(70000, ' ')})),
             "hello.device has 70000 bytes, more than the limit of 65536");
   EXPECT_EQ(message_of(encode(Hello{.worker = "w", .device = std::string(30000, '[')})),
-            "hello.device is nested more than 16 deep");
+            "hello.device is nested more than 8 deep");
   EXPECT_EQ(message_of(encode(Credit{1000000})), "credit.slots is 1000000, at most 1024");
   EXPECT_EQ(message_of(encode(Result{.outcome = static_cast<Outcome>(99)})),
             "result.outcome is 99, the last known is 6");
@@ -105,6 +107,10 @@ TEST(Wire, NamesTheFault) {
             "result.samples has 0 entries for outcome ok");
   EXPECT_EQ(message_of(encode(Result{.outcome = Outcome::kOk, .samples = {std::nanf("")}})),
             "result.samples is nan, must be a finite number, at least 0");
+  EXPECT_EQ(message_of(encode(ResultAck{.incumbent_seconds = std::nan("")})),
+            "result_ack.incumbent_seconds is nan, must be a finite number, at least 0");
+  EXPECT_EQ(message_of(encode(ResultAck{.incumbent_seconds = -1})),
+            "result_ack.incumbent_seconds is -1, must be a finite number, at least 0");
   EXPECT_EQ(message_of(encode(Canary{.memory_seconds = -1})),
             "canary.memory_seconds is -1, must be a finite number, at least 0");
   EXPECT_EQ(message_of(encode(Lease{.evaluation = {.threads = 0}})),
@@ -178,7 +184,7 @@ TEST(Wire, NamesHoldNoControlCharacters) {
       << "it looks like lab";
   EXPECT_EQ(refused({.worker = "\u202eyranac", .device = "{}"}), "hello.worker holds control characters");
   EXPECT_EQ(refused({.worker = "b", .device = R"({"model": "\u001b]0;owned\u0007"})"}),
-            "hello.device names a model with control characters");
+            "hello.device: `model` holds control characters");
 }
 
 }  // namespace

@@ -1,68 +1,40 @@
-// What work costs in memory asked for: malloc of the whole process is counted. Running a module asks for
+// What work costs in memory asked for. Running a module asks for
 // none, and compiling one asks as often as it has expressions, which tells linear work from quadratic on any
 // machine.
 #include <gtest/gtest.h>
-
-#include <atomic>
 
 #include "core/codegen/host_target.h"
 #include "core/relay/passes/infer_type.h"
 #include "core/relay/text.h"
 #include "core/runtime/executor.h"
 #include "core/runtime/thread_pool.h"
+#include "tests/allocations.h"
 #include "tuner/compile.h"
 #include "tuner/final_build.h"
 #include "tuner/load_model.h"
 #include "tuner/optimize.h"
 #include "tuner/tasks.h"
 
-#if defined(__GLIBC__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-#define LATHE_COUNTS_ALLOCATIONS
-
-namespace {
-std::atomic<int64_t> allocations = 0;
-}
-
-// The C library's own, under the names that it exports for this use.
-extern "C" {
-void* __libc_malloc(size_t bytes);
-void* __libc_calloc(size_t count, size_t bytes);
-void* __libc_realloc(void* memory, size_t bytes);
-void* __libc_memalign(size_t alignment, size_t bytes);
-
-void* malloc(size_t bytes) { return ++allocations, __libc_malloc(bytes); }
-void* calloc(size_t count, size_t bytes) { return ++allocations, __libc_calloc(count, bytes); }
-void* realloc(void* memory, size_t bytes) { return ++allocations, __libc_realloc(memory, bytes); }
-void* aligned_alloc(size_t alignment, size_t bytes) {
-  return ++allocations, __libc_memalign(alignment, bytes);
-}
-}
-#endif
-
 namespace lathe::tuner {
 namespace {
 
 TEST(Executor, ARunAllocatesNothing) {
-#ifndef LATHE_COUNTS_ALLOCATIONS
-  GTEST_SKIP() << "the sanitizer has malloc";
-#else
+  if (!kCountsAllocations) GTEST_SKIP() << "the sanitizer has malloc";
   runtime::ModuleImage image = compile_model(load_model("dqn", {}), codegen::host_target());
   runtime::ThreadPool pool(2);
   runtime::Executor executor(runtime::Module::from_image(std::move(image)), pool.parallel());
   const runtime::Value& input = executor.plan().values[executor.plan().inputs.at(0).value];
   executor.set_input(0, random_tensor(input.shape, input.dtype, 1));
   for (int round = 0; round < 3; ++round) {  // the first one too
-    int64_t before = allocations;
+    int64_t before = allocations().calls;
     executor.run();
-    EXPECT_EQ(allocations, before);
+    EXPECT_EQ(allocations().calls, before);
   }
-  int64_t before = allocations;
+  int64_t before = allocations().calls;
   EXPECT_EQ(zeros({64}, kFloat32).size(), 64);
-  EXPECT_GT(allocations, before) << "the count counts";
-#endif
+  EXPECT_GT(allocations().calls, before) << "the count counts";
 }
 
-#ifdef LATHE_COUNTS_ALLOCATIONS
 constexpr const char* kHead =
     "#[version = \"0.0.5\"]\ndef @main(%v0: Tensor[(1, 16), float32], %w: Tensor[(16, 16), float32]) {\n";
 
@@ -83,25 +55,15 @@ std::string nested_tuples(int depth) {
   return text + fmt::format("  %v{}\n}}\n", 2 * depth);
 }
 
-template <typename F>
-int64_t allocations_of(F&& f) {
-  const int64_t before = allocations;
-  f();
-  return allocations - before;
-}
-
 /// Twice the size at twice the work; a tenth is left to what grows in steps.
 template <typename F>
 void expect_linear(const char* stage, F&& work) {
-  const int64_t once = work(1000), twice = work(2000);
+  const int64_t once = work(1000).calls, twice = work(2000).calls;
   EXPECT_LT(static_cast<double>(twice), 2.2 * static_cast<double>(once)) << stage;
 }
-#endif
 
 TEST(LongPrograms, TakeWorkInProportion) {
-#ifndef LATHE_COUNTS_ALLOCATIONS
-  GTEST_SKIP() << "the sanitizer has malloc";
-#else
+  if (!kCountsAllocations) GTEST_SKIP() << "the sanitizer has malloc";
   const Target target = codegen::host_target();
   for (auto* text_of : {chain, nested_tuples}) {
     expect_linear("parse", [&](int size) {
@@ -127,7 +89,6 @@ TEST(LongPrograms, TakeWorkInProportion) {
     const relay::Module module = fused(size);
     return allocations_of([&] { final_build(module, target, default_schedules(target)); });
   });
-#endif
 }
 
 }  // namespace

@@ -35,7 +35,7 @@ class ShuffledMeasurer final : public Measurer {
  public:
   explicit ShuffledMeasurer(World& world) : world_(world) {}
 
-  void submit(size_t task, std::span<const Proposal> proposals, double) override {
+  void submit(size_t task, std::span<const Proposal> proposals) override {
     for (const Proposal& proposal : proposals) {
       auto& known = world_.saved[task].candidates;
       if (known.emplace(proposal.fingerprint, schedule::to_json(proposal.trace)).second)

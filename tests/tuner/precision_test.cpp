@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <limits>
 
 #include "core/codegen/host_target.h"
 #include "core/models/zoo.h"
@@ -134,6 +135,62 @@ TEST(Precision, AttentionOfOddSizes) {
   EXPECT_LT(max_relative_error(outputs[1], outputs[0]), 0.02);
   EXPECT_GT(max_relative_error(outputs[1], outputs[0]), 0);
   EXPECT_LT(max_relative_error(outputs[2], outputs[0]), 0.06);
+}
+
+/// One dense layer on `x`, (2, 3).
+relay::Module dense_layer() {
+  auto x = mutate(*relay::make_var("x", relay::tensor_type(relay::Ints{2, 3}, kFloat32)));
+  x->checked_type = x->annotation;
+  auto function = std::make_unique<relay::Function>();
+  function->params = {relay::Var(seal(std::move(x)))};
+  relay::Expr weight = relay::typed_constant(random_tensor({64, 3}, kFloat32, 1));
+  function->body = relay::typed_call("nn.dense", {function->params[0], weight});
+  function->result_type = function->body->checked_type;
+  return relay::make_module(seal(std::move(function)));
+}
+
+/// The scale of its input, in 8 bits.
+double scale_for(const CalibrationOptions& options) {
+  double scale = 0;
+  post_order(quantize_model(dense_layer(), options)->functions.at("main")->body, [&](const NodeRef& node) {
+    const auto* call = node.as<relay::Call>();
+    const auto* op = call ? call->callee.as<relay::OpNode>() : nullptr;
+    if (op && op->name == "qnn.quantize") scale = call->args[1].as<relay::Constant>()->value.value(0);
+  });
+  return scale;
+}
+
+TEST(Precision, CalibratesOnWhatIsGiven) {
+  Tensor small = full({2, 3}, kFloat32, 0.5), large = full({2, 3}, kFloat32, -2);
+  EXPECT_FLOAT_EQ(static_cast<float>(scale_for({.inputs = {{"x", {small}}}})), 0.5f / 255);
+  EXPECT_FLOAT_EQ(static_cast<float>(scale_for({.inputs = {{"x", {small, large}}}})), 2.5f / 255);
+  // Several behind each other: in one file, along the first axis or along one before it.
+  Tensor joined = full({4, 3}, kFloat32, 0.5), stacked = full({3, 2, 3}, kFloat32, 0.5);
+  joined.set(11, 3), stacked.set(0, 4);
+  EXPECT_FLOAT_EQ(static_cast<float>(scale_for({.inputs = {{"x", {joined}}}})), 3.0f / 255);
+  EXPECT_FLOAT_EQ(static_cast<float>(scale_for({.inputs = {{"x", {stacked}}}})), 4.0f / 255);
+}
+
+TEST(Precision, RefusesSamplesOfNoInput) {
+  auto refusal = [](const CalibrationOptions& options) -> std::string {
+    try {
+      quantize_model(dense_layer(), options);
+    } catch (const Error& e) {
+      return e.what();
+    }
+    return "taken";
+  };
+  Tensor odd = full({3, 3}, kFloat32, 1), wide = full({2, 3}, kInt64, 1), inf = full({2, 3}, kFloat32, 1);
+  inf.set(4, std::numeric_limits<double>::infinity());
+  EXPECT_EQ(refusal({.inputs = {{"x", {odd}}}}),
+            "--calibrate x: the tensor has (3, 3), an input of (2, 3) or several along the first axis are "
+            "expected");
+  EXPECT_EQ(refusal({.inputs = {{"x", {wide}}}}),
+            "--calibrate x: the tensor is of int64, the input of float32");
+  EXPECT_EQ(refusal({.inputs = {{"x", {inf}}}}), "--calibrate x: element 4 is inf");
+  EXPECT_NE(refusal({.inputs = {{"y", {odd}}}}).find("`y`"), std::string::npos);
+  Tensor none({0, 3}, kFloat32);
+  EXPECT_NE(refusal({.inputs = {{"x", {none}}}}), "taken");
 }
 
 TEST(Precision, NamesAreKnownOrRefused) {

@@ -25,9 +25,8 @@ class FakeMeasurer final : public Measurer {
  public:
   explicit FakeMeasurer(std::vector<Task> tasks) : tasks_(std::move(tasks)) {}
 
-  void submit(size_t task, std::span<const Proposal> proposals, double incumbent) override {
+  void submit(size_t task, std::span<const Proposal> proposals) override {
     EXPECT_LE(in_flight(), capacity());
-    EXPECT_GE(incumbent, 0);
     for (const Proposal& proposal : proposals) {
       EXPECT_TRUE(measured.insert({task, proposal.fingerprint}).second) << "measured twice";
       if (measured.size() == 1) first_program = proposal.program;

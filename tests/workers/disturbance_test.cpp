@@ -7,7 +7,7 @@
 
 #include "core/support/statistics.h"
 #include "workers/jobs.h"
-#include "workers/measure.h"
+#include "workers/sampler.h"
 
 namespace lathe::worker {
 namespace {

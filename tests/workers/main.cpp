@@ -8,9 +8,11 @@
 #include "tests/workers/roles.h"
 
 int main(int argc, char** argv) {
-  if (argc > 1 && strcmp(argv[1], "internal-sandbox") == 0) {
+  const bool forges = argc > 1 && strcmp(argv[1], "forging-sandbox") == 0;
+  if (forges || (argc > 1 && strcmp(argv[1], "internal-sandbox") == 0)) {
     try {
-      return lathe::worker::supervise(lathe::worker::test_roles(), {argv, argv + argc});
+      return lathe::worker::supervise(forges ? lathe::worker::forging_roles() : lathe::worker::test_roles(),
+                                      {argv, argv + argc});
     } catch (const std::exception& error) {
       fprintf(stderr, "%s\n", error.what());
       return 2;

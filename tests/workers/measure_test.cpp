@@ -17,6 +17,7 @@
 #include "workers/jobs.h"
 #include "workers/packets.h"
 #include "workers/quiet.h"
+#include "workers/sampler.h"
 
 namespace lathe::worker {
 namespace {

@@ -10,6 +10,8 @@
 namespace lathe::worker {
 
 std::span<const Role> test_roles();
+/// A pipeline's, whose candidates answer in the place of what measures them (run_stage_test.cpp).
+std::span<const Role> forging_roles();
 
 /// The command that starts a supervisor of one of these roles.
 inline std::vector<std::string> sandbox_command(const std::string& role) {

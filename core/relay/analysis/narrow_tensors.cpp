@@ -89,7 +89,7 @@ bool pays_narrow(const Call& product) {
   return products >= (grouped ? kFewestGrouped : kFewest) * elements;
 }
 
-NarrowTensors::NarrowTensors(const Ref<Function>& function, IsProduct is_product) {
+NarrowTensors::NarrowTensors(const Ref<Function>& function, const IsProduct& is_product) {
   post_order(function->body, [&](const NodeRef& node) {
     if (dynamic_cast<const RelayNode*>(node.get())) order_.push_back(node.cast<RelayNode>());
   });
@@ -120,7 +120,7 @@ std::vector<Expr> NarrowTensors::all() const {
 }
 
 /// All users of `user` are known already.
-void NarrowTensors::read_by(const Expr& user, IsProduct is_product) {
+void NarrowTensors::read_by(const Expr& user, const IsProduct& is_product) {
   if (const Op* op = operator_of(user)) return read_by_operator(*user.as<Call>(), *op, is_product);
   if (const auto* projection = user.as<Projection>()) {  // of a split
     Readers& of_tuple = readers_[projection->tuple.get()];
@@ -134,7 +134,7 @@ void NarrowTensors::read_by(const Expr& user, IsProduct is_product) {
   for_each_operand(user, [&](const Expr& operand, bool) { readers_[operand.get()].real = true; });
 }
 
-void NarrowTensors::read_by_operator(const Call& call, const Op& op, IsProduct is_product) {
+void NarrowTensors::read_by_operator(const Call& call, const Op& op, const IsProduct& is_product) {
   if (is_choice(call)) return read_choice(call);
   if (op.narrow == NarrowRule::kProduct && is_product(call)) {
     readers_[call.args[0].get()].data = true;

@@ -1,6 +1,7 @@
 // Which tensors of a function lie in memory as narrower numbers, once its products multiply such.
 #pragma once
 
+#include <functional>
 #include <unordered_map>
 #include <unordered_set>
 
@@ -35,10 +36,10 @@ class NarrowTensors {
     bool real = false;     // one that computes on real numbers, or the function's result
     bool want_narrow() const { return data || weight || (willing && !real); }
   };
-  using IsProduct = bool (*)(const Call& product);
+  using IsProduct = std::function<bool(const Call& product)>;
 
   /// `is_product`: the calls of kProduct operators that are to multiply narrow numbers.
-  NarrowTensors(const Ref<Function>& function, IsProduct is_product);
+  NarrowTensors(const Ref<Function>& function, const IsProduct& is_product);
 
   bool is_narrow(const Expr& e) const { return is_real_tensor(e) && readers(e).want_narrow(); }
   Readers readers(const Expr& e) const;
@@ -48,8 +49,8 @@ class NarrowTensors {
   std::vector<Expr> all() const;
 
  private:
-  void read_by(const Expr& user, IsProduct is_product);
-  void read_by_operator(const Call& call, const Op& op, IsProduct is_product);
+  void read_by(const Expr& user, const IsProduct& is_product);
+  void read_by_operator(const Call& call, const Op& op, const IsProduct& is_product);
   void read_choice(const Call& call);
   bool refuse_sums();
 

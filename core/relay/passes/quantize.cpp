@@ -89,21 +89,19 @@ Scale scale_of(const ValueRange& range, bool symmetric) {
       std::clamp<int64_t>(static_cast<int64_t>(std::nearbyint(-low / static_cast<double>(scale))), 0, 255)};
 }
 
+/// By the nodes before rewriting, which the module keeps alive.
+using Ranges = std::unordered_map<const Node*, ValueRange>;
+
 class Quantizer final : public ExprMutator {
  public:
-  Quantizer(const NarrowTensors& tensors, const std::vector<Expr>& sources,
-            const std::vector<ValueRange>& ranges)
-      : tensors_(tensors) {
-    // Found by the nodes before rewriting, which the module keeps alive.
-    CHECK(sources.size() == ranges.size(), "{} tensors, {} ranges", sources.size(), ranges.size());
-    for (size_t i = 0; i < sources.size(); ++i) ranges_[sources[i].get()] = ranges[i];
-  }
+  Quantizer(const NarrowTensors& tensors, const NarrowTensors::IsProduct& is_product, const Ranges& ranges)
+      : tensors_(tensors), is_product_(is_product), ranges_(ranges) {}
 
  private:
   Expr visit_call(const Ref<Call>& e) override {
     // A bias first: it is also a sum, and rewrites the product inside on its way.
-    if (is_bias(*e)) return biased(*e);
-    if (is_product(*e)) return product(*e);
+    if (is_bias(*e) && is_product_(*e->args[0].as<Call>())) return biased(*e);
+    if (operator_of(e) && is_product_(*e)) return product(*e);
     const Op* op = operator_of(e);
     if (!op) return visit_default(e);
     // What a concatenation chooses from is a tuple, which chosen_from does not answer with.
@@ -226,8 +224,9 @@ class Quantizer final : public ExprMutator {
   }
 
   const NarrowTensors& tensors_;
-  std::unordered_map<const Node*, ValueRange> ranges_;  // of sources before rewriting
-  std::map<Key, Expr> quantized_;                       // by tensor before rewriting
+  const NarrowTensors::IsProduct& is_product_;
+  const Ranges& ranges_;           // of sources
+  std::map<Key, Expr> quantized_;  // by tensor before rewriting
 };
 
 /// Each once, operands first.
@@ -241,15 +240,79 @@ std::vector<Expr> sources_of(const NarrowTensors& tensors) {
   return sources;
 }
 
+/// An operand that a product reads narrow. `loss`: what 8 bits take of it, a scalar; null where a sum's terms
+/// are a window's, of several axes.
+struct NarrowOperand {
+  const Node* product;
+  Expr tensor;
+  Expr loss;
+};
+
+/// What rounding to 256 steps over the tensor's range does to a row along `axis`, of the root of the row's
+/// mean square, in the mean of rows; a row that is lost counts 1. The root of the mean square of the error of
+/// a step is a step / sqrt(12).
+Expr loss_of(const Expr& tensor, int64_t axis, bool symmetric) {
+  auto along = make<ReduceAttrs>(std::optional(Ints{axis})), all = make<ReduceAttrs>(std::optional<Ints>());
+  auto number = [](double value) { return typed_constant(full({}, kFloat32, value)); };
+  auto call = [](const char* op, const Expr& a, const Expr& b) { return typed_call(op, {a, b}); };
+  Expr low = call("minimum", typed_call("min", {tensor}, all), number(0));
+  Expr high = call("maximum", typed_call("max", {tensor}, all), number(0));
+  if (symmetric) {
+    high = call("maximum", high, typed_call("negative", {low}));
+    low = typed_call("negative", {high});
+  }
+  Expr error = call("multiply", call("subtract", high, low), number(1 / (255 * std::sqrt(12.0))));
+  Expr squares = typed_call("mean", {call("multiply", tensor, tensor)}, along);
+  // error / root, and 0 for rows of zeros, which are exact.
+  Expr of_rows = call("divide", call("multiply", typed_call("sqrt", {squares}), error),
+                      call("add", squares, number(1e-30)));
+  return typed_call("mean", {call("minimum", of_rows, number(1))}, all);
+}
+
+std::vector<NarrowOperand> narrow_operands(const Ref<Function>& function) {
+  std::vector<NarrowOperand> operands;
+  post_order(function->body, [&](const NodeRef& node) {
+    const Call* call = node.as<Call>();
+    if (!call || !operator_of(Expr(call)) || !is_product(*call)) return;
+    const ProductAxes axes = axes_of(*call);
+    const bool rows = axes.of_data && axes.summed.size() == 1;
+    const Expr &data = call->args[0], &weight = call->args[1];
+    operands.push_back({call, data, rows ? loss_of(data, *axes.of_data, false) : Expr()});
+    if (!weight.as<Constant>())
+      operands.push_back({call, weight, rows ? loss_of(weight, axes.summed.front(), true) : Expr()});
+  });
+  return operands;
+}
+
 }  // namespace
 
 Module quantize(const Module& module, const Calibrate& calibrate) {
   auto main = module->functions.find("main");
   if (main == module->functions.end()) fail("quantize: the module has no function @main");
-  NarrowTensors tensors(main->second, is_product);
-  std::vector<Expr> sources = sources_of(tensors);
+  NarrowTensors wanted(main->second, is_product);
+  const std::vector<Expr> sources = sources_of(wanted);
   if (sources.empty()) return module;
-  Quantizer quantizer(tensors, sources, calibrate(main->second, sources));
+  const std::vector<NarrowOperand> operands = narrow_operands(main->second);
+  std::vector<Expr> observed = sources;
+  for (const NarrowOperand& operand : operands)
+    if (operand.loss) observed.push_back(operand.loss);
+  const std::vector<ValueRange> seen = calibrate(main->second, observed);
+  CHECK(seen.size() == observed.size(), "{} tensors, {} ranges", observed.size(), seen.size());
+  Ranges ranges;
+  for (size_t i = 0; i < observed.size(); ++i) ranges[observed[i].get()] = seen[i];
+  // Attention's weights are between 0 and 1, and most of a long row less than half a step of that range.
+  constexpr double kMostLoss = 0.1;
+  std::unordered_set<const Node*> too_coarse;
+  for (const NarrowOperand& operand : operands) {
+    const ValueRange& range = ranges.at(source_of(operand.tensor).get());
+    const double loss = operand.loss ? ranges.at(operand.loss.get()).high : 0;
+    if (!std::isfinite(range.high - range.low) || loss > kMostLoss) too_coarse.insert(operand.product);
+  }
+  const NarrowTensors::IsProduct pays = [&](const Call& call) {
+    return is_product(call) && !too_coarse.count(&call);
+  };
+  NarrowTensors tensors(main->second, pays);
+  Quantizer quantizer(tensors, pays, ranges);
   auto copy = mutate(*module);
   // Other functions stay: ranges are known of tensors inside @main alone.
   copy->functions["main"] = quantizer.visit_as(main->second);

@@ -98,7 +98,8 @@ std::string UniqueNames::add(std::string wanted, bool is_variable) {
   std::string name = wanted;
   // Remembered for each name: a thousand %x would else try a thousand suffixes each.
   int& suffix = next_suffix_[wanted];
-  while (!used_.insert(name).second) name = fmt::format("{}_{}", wanted, ++suffix);
+  while (has(name)) name = fmt::format("{}_{}", wanted, ++suffix);
+  used_.insert(name);
   return name;
 }
 

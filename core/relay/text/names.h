@@ -1,8 +1,11 @@
 // Names and types in text: what is shared by the printers of definitions and of expressions.
 #pragma once
 
+#include <memory>
+#include <string>
 #include <unordered_map>
 #include <unordered_set>
+#include <utility>
 
 #include "core/relay/expr.h"
 
@@ -11,13 +14,20 @@ namespace lathe::relay {
 /// Names given so far.
 class UniqueNames {
  public:
+  /// Names that are taken from the start. Many to be shared by all copies; null: none.
+  using Taken = std::shared_ptr<const std::unordered_set<std::string>>;
+  explicit UniqueNames(Taken taken = nullptr) : taken_(std::move(taken)) {}
+
   void reserve(const std::string& name) { used_.insert(name); }
-  bool has(const std::string& name) const { return used_.count(name) > 0; }
+  bool has(const std::string& name) const {
+    return used_.count(name) > 0 || (taken_ && taken_->count(name) > 0);
+  }
   /// A new name as near to `wanted` as can be, and legal: of a variable, with dots and slashes, or a plain
   /// word.
   std::string add(std::string wanted, bool is_variable);
 
  private:
+  Taken taken_;
   std::unordered_set<std::string> used_;
   std::unordered_map<std::string, int> next_suffix_;
 };
@@ -26,7 +36,7 @@ class UniqueNames {
 class TypeNames {
  public:
   /// Names that type variables must not take: those of the module's types.
-  void reserve(const std::string& name) { type_names_.reserve(name); }
+  explicit TypeNames(UniqueNames::Taken taken = nullptr) : type_names_(std::move(taken)) {}
   std::string type(const Type& type);
   /// " where (...)", or "".
   std::string constraints(const std::vector<Type>& constraints);

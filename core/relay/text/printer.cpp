@@ -288,7 +288,8 @@ class Printer : public ExprFunctor<std::string> {
   int next_binding_ = 0, block_depth_ = 0;
 };
 
-std::string type_definition(const TypeDataNode& data, TypeNames types) {
+std::string type_definition(const TypeDataNode& data, const UniqueNames::Taken& taken) {
+  TypeNames types(taken);
   std::string text = fmt::format("type {}{} {{\n", data.header->name, types.type_params(data.type_params));
   for (const Constructor& each : data.constructors) {
     std::string inputs;
@@ -302,12 +303,14 @@ std::string type_definition(const TypeDataNode& data, TypeNames types) {
 
 std::string print(const Module& module, const PrintOptions& options) {
   MetadataWriter metadata;
-  TypeNames types;
-  for (const auto& each : module->types) types.reserve(each.first);
+  // Definitions share it: a copy for each of as many types would be their square.
+  auto names = std::make_shared<std::unordered_set<std::string>>();
+  for (const auto& each : module->types) names->insert(each.first);
+  const UniqueNames::Taken taken = std::move(names);
   std::string text = "#[version = \"0.0.5\"]\n";
-  for (const auto& each : module->types) text += type_definition(*each.second, types);
+  for (const auto& each : module->types) text += type_definition(*each.second, taken);
   for (const auto& [name, function] : module->functions)
-    text += Printer(options, types, metadata).definition(name, function);
+    text += Printer(options, TypeNames(taken), metadata).definition(name, function);
   if (options.metadata && !metadata.empty()) text += metadata.text();
   return text;
 }

@@ -104,6 +104,24 @@ TEST(Quantization, AttentionMultipliesIntegers) {
   EXPECT_LT(max_relative_error(value_of(plain), value_of(fake)), 0.02) << "a step here and there may differ";
 }
 
+/// Rows of 300 weights between 0 and 1, of which one row has a 1: a step of 1/255 would be all of the others.
+TEST(Quantization, ProductsWhoseRowsAreLessThanAStepStayReal) {
+  auto scores = [](float first) {
+    Tensor x = zeros({4, 300}, kFloat32);
+    x.set(0, first);
+    return typed_call("nn.softmax", {typed_call("negative", {typed_constant(x)})});
+  };
+  auto product = [&](float first) {
+    return closed(typed_call(
+        "nn.matmul",
+        {scores(first), typed_call("tanh", {typed_constant(random_tensor({300, 8}, kFloat32, 3))})}));
+  };
+  EXPECT_EQ(calls_of(quantize(product(-50), interpreted_ranges), "qnn.quantize").size(), 0u);
+  Module even = quantize(product(0), interpreted_ranges);
+  EXPECT_EQ(calls_of(even, "qnn.quantize").size(), 2u) << "steps of 1/300/255 are fine enough";
+  EXPECT_LT(max_relative_error(value_of(even), value_of(product(0))), 0.02);
+}
+
 /// What a norm reads, and a sum that it shares a tensor with, stays real: only a product insists.
 TEST(Quantization, SumsOfTensorsThatANormReadsStayReal) {
   Expr x = typed_call("tanh", {typed_constant(random_tensor({4, 8}, kFloat32, 5))});

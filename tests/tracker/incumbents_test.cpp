@@ -1,0 +1,127 @@
+// What candidates of a search are given up against, and who has a say in it.
+#include "tracker/incumbents.h"
+
+#include "tests/tracker/farm_bench.h"
+#include "workers/agent.h"
+
+namespace lathe::tracker {
+namespace {
+
+using testing::ElementsAre;
+
+TEST(Incumbent, IsToldByTwo) {
+  Incumbent incumbent;
+  EXPECT_EQ(incumbent.seconds(), wire::kNoIncumbent);
+  incumbent.note(1, 2);
+  incumbent.note(1, 1.9);
+  EXPECT_EQ(incumbent.seconds(), wire::kNoIncumbent) << "a candidate measured twice is one";
+  incumbent.note(2, 2.1);
+  EXPECT_DOUBLE_EQ(incumbent.seconds(), 0.95 * 2.1);
+  incumbent.note(3, 1.97);
+  EXPECT_DOUBLE_EQ(incumbent.seconds(), 1.9) << "two are about as fast: the fastest";
+  incumbent.note(4, 1e-9);
+  EXPECT_DOUBLE_EQ(incumbent.seconds(), 0.95 * 1.9) << "whatever one says";
+  incumbent.note(4, 1e-12);
+  EXPECT_DOUBLE_EQ(incumbent.seconds(), 0.95 * 1.9);
+}
+
+/// A worker with one slot measures candidates of one search, one after the other.
+struct Search : Bench {
+  Search() { join("p", "w", 1); }
+  wire::Lease next(const std::string& trace, JobId job = 1, double incumbent = wire::kNoIncumbent,
+                   double fastest_seconds = 1e-6) {
+    Candidate candidate{.workload = 7, .trace = trace};
+    candidate.evaluation.incumbent_seconds = incumbent;
+    std::vector<Submission> trials = journal.add(job, std::vector{candidate});
+    TrialSpec spec = *trials[0].spec;
+    spec.fastest_seconds = fastest_seconds;
+    trials[0].spec = std::make_shared<TrialSpec>(spec);
+    step(Submit{trials});
+    return lease("p");
+  }
+  void answer(const wire::Lease& lease, float seconds) {
+    wire::Result result = ok(lease);
+    result.samples = {seconds};
+    say("p", result);
+  }
+  double told() const { return sent<wire::ResultAck>("p").at(0).incumbent_seconds; }
+};
+
+TEST(Incumbents, AreWhatIsBelieved) {
+  Search s;
+  s.answer(s.next("a"), 1e-3f);
+  EXPECT_EQ(s.told(), 0) << "of one alone nobody is compared with";
+  const wire::Lease second = s.next("b");
+  EXPECT_EQ(second.evaluation.incumbent_seconds, wire::kNoIncumbent);
+  EXPECT_EQ(second.job, 1u);
+  EXPECT_EQ(second.workload_id, 7);
+  s.answer(second, 1.02e-3f);
+  EXPECT_FLOAT_EQ(s.told(), 1e-3);
+  // Below what the roofline allows, and it is the only worker: the candidate fails.
+  s.answer(s.next("cannot be"), 1e-9f);
+  EXPECT_FLOAT_EQ(s.told(), 1e-3);
+  // What could be may be a lie all the same.
+  s.answer(s.next("may be"), 1.1e-6f);
+  const wire::Lease honest = s.next("c");
+  EXPECT_FLOAT_EQ(honest.evaluation.incumbent_seconds, 0.95e-3);
+  s.answer(honest, 1e-3f);
+  EXPECT_EQ(s.next("a again", 1, 0).evaluation.incumbent_seconds, 0) << "whoever confirms wants all samples";
+}
+
+TEST(Incumbents, AreOfOneJob) {
+  Search s;
+  for (const char* trace : {"a", "b"}) s.answer(s.next(trace, /*job=*/1), 1e-5f);
+  EXPECT_FLOAT_EQ(s.told(), 1e-5);
+  EXPECT_EQ(s.next("c", /*job=*/2).evaluation.incumbent_seconds, wire::kNoIncumbent)
+      << "another's candidates have no say";
+}
+
+TEST(Incumbents, AreForgottenWithWhoIsSuspectAndWithTheirJob) {
+  Incumbents incumbents;
+  const TrialSpec first{.job = 1, .workload_id = 1}, other{.job = 1, .workload_id = 2},
+      last{.job = 2, .workload_id = 1};
+  for (const TrialSpec* spec : {&first, &other, &last})
+    for (CandidateId candidate : {1, 2}) incumbents.note(*spec, candidate, 1);
+  incumbents.forget(1);
+  EXPECT_EQ(incumbents.seconds(first), wire::kNoIncumbent);
+  EXPECT_EQ(incumbents.seconds(other), wire::kNoIncumbent);
+  EXPECT_EQ(incumbents.seconds(last), 1);
+  incumbents.forget_all();
+  EXPECT_EQ(incumbents.seconds(last), wire::kNoIncumbent);
+}
+
+TEST(Incumbents, OfAFloodOfTasksTheOldestGo) {
+  Incumbents incumbents;
+  TrialSpec spec{.job = 1};
+  for (spec.workload_id = 1; spec.workload_id <= 100'000; ++spec.workload_id)
+    for (CandidateId candidate : {1, 2}) incumbents.note(spec, candidate, 1);
+  EXPECT_EQ(incumbents.seconds(TrialSpec{.job = 1, .workload_id = 1}), wire::kNoIncumbent);
+  EXPECT_EQ(incumbents.seconds(TrialSpec{.job = 1, .workload_id = 100'000}), 1);
+}
+
+/// What it holds was leased before the acknowledgement: rivals of what is acknowledged go by that.
+TEST(Incumbents, ReachWhatAWorkerHolds) {
+  worker::Agent agent({.name = "w", .device = "{}", .backends = {"cpu"}, .canaries = false}, Time(0));
+  agent.step(wire::Message(wire::Welcome{}), Time(0));
+  const auto lease = [](uint64_t id, uint64_t job, double incumbent) {
+    wire::Lease lease{.lease = id, .trial = id, .limit_ms = 60'000, .job = job, .workload_id = 7};
+    lease.evaluation.incumbent_seconds = incumbent;
+    return lease;
+  };
+  for (const wire::Lease& each : {lease(1, 1, wire::kNoIncumbent), lease(2, 1, wire::kNoIncumbent),
+                                  lease(3, 2, wire::kNoIncumbent), lease(4, 1, 0)})
+    agent.step(wire::Message(each), Time(0));
+  std::vector<double> compared_with;
+  for (LeaseId id = 1; id <= 4; ++id) {
+    for (const worker::Run& run : agent.step(worker::Built{.lease = id}, Time(0)).run) {
+      EXPECT_EQ(run.lease.lease, id);
+      compared_with.push_back(run.lease.evaluation.incumbent_seconds);
+    }
+    agent.step(worker::Measured{.lease = id}, Time(0));
+    agent.step(wire::Message(wire::ResultAck{.lease = id, .incumbent_seconds = id == 1 ? 0.5 : 0}), Time(0));
+  }
+  EXPECT_THAT(compared_with, ElementsAre(wire::kNoIncumbent, 0.5, wire::kNoIncumbent, 0));
+}
+
+}  // namespace
+}  // namespace lathe::tracker

@@ -1,0 +1,66 @@
+#include "tracker/device_choice.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "core/support/text.h"
+
+namespace lathe::tracker {
+
+std::optional<DeviceClass> choose_device_class(const FarmStatus& farm, const std::string& target,
+                                               const std::string& wanted, const Properties& needs,
+                                               std::string& why) {
+  const std::string backend = target.substr(0, target.find(':'));
+  // A target that is its backend alone, "cpu": each class compiles for what its workers say.
+  const bool any_processor = target == backend;
+  std::map<std::string, std::pair<uint32_t, DeviceClass>> classes;  // by name, with their slots
+  std::set<std::string> names, outdated, wanting;
+  for (const WorkerStatus& worker : farm.workers) {
+    DeviceClass device = device_class_of(worker.device);
+    // It says nothing of itself that could be compared (device_class.cpp).
+    if (device.name.empty()) continue;
+    // One that only builds measures nothing.
+    if (std::find(worker.backends.begin(), worker.backends.end(), backend) == worker.backends.end()) continue;
+    if (any_processor && device.target.empty()) outdated.insert(worker.name);
+    if (any_processor ? device.target.empty()
+                      : platform_of(target) != platform_name(backend, device.architecture))
+      // Too old to say what it compiles for, or another architecture than the target's.
+      continue;
+    names.insert(device.name);
+    if (device.name.find(wanted) == std::string::npos) continue;
+    if (!needs.empty() && !has_at_least(properties_of(worker.device), needs)) {
+      wanting.insert(device.name);
+      continue;
+    }
+    const std::string name = device.name;
+    const auto known = classes.try_emplace(name, 0, std::move(device)).first;
+    // The class with most slots: the search that has most to measure with ends first. A drained worker
+    // counts: it may be back before the job begins to measure.
+    known->second.first += worker.slots;
+  }
+  if (classes.empty()) {
+    const std::string platform = any_processor ? backend : platform_of(target);
+    if (names.empty() && !outdated.empty())
+      why = fmt::format(
+          "of an older release, which does not say what it compiles for, are the workers {}: update them",
+          join_text({outdated.begin(), outdated.end()}, ", "));
+    else if (names.empty())
+      why = fmt::format("no worker is {}: start one with `tune worker --tracker ...` on such a machine",
+                        platform);
+    else if (!wanting.empty())
+      why = fmt::format("no device has {}; without are: {}", describe_needs(needs),
+                        join_text({wanting.begin(), wanting.end()}, "; "));
+    else
+      why = fmt::format("no device is called `{}`; there are: {}", wanted,
+                        join_text({names.begin(), names.end()}, "; "));
+    return std::nullopt;
+  }
+  return std::max_element(classes.begin(), classes.end(),
+                          [](const auto& a, const auto& b) { return a.second.first < b.second.first; })
+      ->second.second;
+}
+
+}  // namespace lathe::tracker

@@ -1,0 +1,35 @@
+// The process that searches for a job of the service: its life, seen from outside.
+#pragma once
+
+#include <sys/types.h>
+
+#include <string>
+#include <vector>
+
+namespace lathe::tracker {
+
+/// A searcher process with its socket; killed and waited for when it goes.
+class Searcher {
+ public:
+  /// Throws Error with nothing left behind: no process, no descriptor. What it says goes to `log`.
+  Searcher(const std::vector<std::string>& command, const std::string& log);
+  ~Searcher();
+  Searcher(const Searcher&) = delete;
+  Searcher& operator=(const Searcher&) = delete;
+
+  int socket() const { return socket_; }
+  pid_t pid() const { return pid_; }
+  /// Waits for its end, and leaves it to wait(): until then nobody else has its number.
+  void await_end() const;
+  /// Its wait status.
+  int wait();
+
+ private:
+  pid_t pid_ = -1;
+  int socket_ = -1;
+};
+
+/// The last lines of a searcher's log, which say what went wrong.
+std::string tail_of_log(const std::string& path);
+
+}  // namespace lathe::tracker
