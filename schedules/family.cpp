@@ -2,11 +2,13 @@
 
 #include <algorithm>
 #include <numeric>
+#include <optional>
 #include <span>
 
 #include "core/tir/dims.h"
 #include "core/tir/join_dims.h"
 #include "schedules/anatomy.h"
+#include "schedules/spaces/building_blocks.h"
 
 namespace lathe::schedule {
 
@@ -56,39 +58,104 @@ bool is_one_of(const std::vector<Var>& dims, const std::vector<bool>& chosen, co
   return false;
 }
 
-/// Batches are of one image where nothing says more, as those are that somebody waits for. Images are the
-/// smallest that deep layers, which see a fraction of it, still have some rows of.
-std::vector<DimValues> dims_of_images(const Func& program) {
-  constexpr int64_t kFewestRows = 8, kLargestImage = 1024;
-  const std::vector<Var> dims = dims_of(*program);
-  auto is_batch = [&](const Var& dim) {
-    return std::all_of(program->params.begin(), program->params.end(), [&](const Buffer& param) {
+/// Rows and columns of a program's tensors at images of a size, and batches, which are of one image where
+/// nothing says more, as those are that somebody waits for.
+class ImageSizes {
+ public:
+  explicit ImageSizes(const Func& program) : program_(program), dims_(dims_of(*program)) {
+    for (const Var& dim : dims_) batch_.push_back(is_batch(dim));
+  }
+
+  /// Images are the smallest that deep layers, which see a fraction of them, still have some rows of.
+  std::vector<DimValues> of_many_rows() const {
+    constexpr int64_t kFewestRows = 8, kLargestImage = 1024;
+    int64_t size = kTypicalDim;
+    while (size < kLargestImage && extents(size).least < kFewestRows) size *= 2;
+    return values(kAny.max, size);
+  }
+
+  /// Images of which the results have fewer rows and columns than a tile of transforms, whatever the batch;
+  /// nothing where none are.
+  std::optional<std::vector<DimValues>> of_few_rows() const {
+    constexpr int64_t kMostRows = 3, kLargestImage = 1 << 16;
+    int64_t size = 1;
+    while (size <= kLargestImage && extents(2 * size).most_of_results <= kMostRows) size *= 2;
+    // All are batches, or one row has them all: nothing tells images apart.
+    if (size == 1 || size > kLargestImage) return std::nullopt;
+    return values(size, size);
+  }
+
+ private:
+  struct Extents {
+    int64_t least = std::numeric_limits<int64_t>::max(), most_of_results = 0;
+  };
+
+  bool is_batch(const Var& dim) const {
+    return std::all_of(program_->params.begin(), program_->params.end(), [&](const Buffer& param) {
       for (size_t d = 0; d < param->shape.size(); ++d)
         if (uses_var(param->shape[d], dim.get()) &&
             (d > 0 || param->shape.size() < 3 || !param->shape[d].same_as(dim.get())))
           return false;
       return true;
     });
-  };
-  std::vector<bool> batch;
-  for (const Var& dim : dims) batch.push_back(is_batch(dim));
-  std::vector<DimValues> values(dims.size(), kAny);
-  for (int64_t size = kTypicalDim;; size *= 2) {
-    std::vector<int64_t> numbers;
-    for (size_t i = 0; i < dims.size(); ++i) {
-      values[i].typical = batch[i] ? 1 : size;
-      numbers.push_back(values[i].typical);
-    }
-    const Func sized = with_dims(program, numbers);
-    int64_t fewest = kFewestRows;
-    for (size_t p = 0; p < program->params.size(); ++p)
-      for (size_t d = 0; d < program->params[p]->shape.size(); ++d)
-        // An extent that has no name has no number: the program is refused when it is lowered.
-        if (const Expr& extent = program->params[p]->shape[d];
-            !as_int(extent) && !is_one_of(dims, batch, extent))
-          if (const int64_t* rows = as_int(sized->params[p]->shape[d])) fewest = std::min(fewest, *rows);
-    if (fewest >= kFewestRows || size >= kLargestImage) return values;
   }
+
+  std::vector<DimValues> values(int64_t most, int64_t typical) const {
+    std::vector<DimValues> values(dims_.size(), kAny);
+    for (size_t i = 0; i < values.size(); ++i) {
+      values[i].typical = batch_[i] ? 1 : typical;
+      if (!batch_[i]) values[i].max = most;
+    }
+    return values;
+  }
+
+  /// Of those that are open and no batches.
+  Extents extents(int64_t size) const {
+    std::vector<int64_t> numbers;
+    for (bool batch : batch_) numbers.push_back(batch ? 1 : size);
+    const Func sized = with_dims(program_, numbers);
+    Extents result;
+    const size_t count = program_->params.size();
+    for (size_t p = 0; p < count; ++p)
+      for (size_t d = 0; d < program_->params[p]->shape.size(); ++d) {
+        // An extent that has no name has no number: the program is refused when it is lowered.
+        const Expr& extent = program_->params[p]->shape[d];
+        const int64_t* rows = as_int(sized->params[p]->shape[d]);
+        if (as_int(extent) || is_one_of(dims_, batch_, extent) || !rows) continue;
+        result.least = std::min(result.least, *rows);
+        if (p + static_cast<size_t>(program_->outputs) >= count)
+          result.most_of_results = std::max(result.most_of_results, *rows);
+      }
+    return result;
+  }
+
+  const Func& program_;
+  const std::vector<Var> dims_;
+  std::vector<bool> batch_;
+};
+
+/// A convolution that is computed another way where there are few rows: directly, and not by transforms,
+/// whose tiles would be mostly padding and whose weights are several times as many. With strides the direct
+/// way is chosen for larger images, too.
+bool is_transformable(const Func& program) {
+  const Func typical = at_typical_dims(program);
+  const std::optional<Convolution> found = transformable_convolution(typical);
+  if (!found) return false;
+  const auto reduction = vector_reduction(found->block);
+  return reduction && reduction->broadcasts() &&
+         std::any_of(found->windows.begin(), found->windows.end(),
+                     [](const Window& window) { return window.taps > 1; }) &&
+         std::all_of(found->windows.begin(), found->windows.end(),
+                     [](const Window& window) { return window.stride == 1; });
+}
+
+/// Of what is no product of matrices.
+std::vector<Member> family_of_images(const Func& program) {
+  const ImageSizes sizes(program);
+  const Member any = member_of(program, sizes.of_many_rows());
+  const auto few = sizes.of_few_rows();
+  if (!few || !is_transformable(any.program)) return {any};
+  return {member_of(program, *few), any};
 }
 
 Func with_typical(const Func& program, size_t dim, int64_t value) {
@@ -199,10 +266,7 @@ std::vector<std::vector<int64_t>> checked_dims(const Func& program) {
 std::vector<Member> family_of(const Func& program) {
   const size_t count = dims_of(*program).size();
   if (count == 0) return {member_of(program, {})};
-  if (count > kMostDims || !is_product(program)) {
-    const Func joined = join_open_dims(program);
-    return {member_of(joined, dims_of_images(joined))};
-  }
+  if (count > kMostDims || !is_product(program)) return family_of_images(join_open_dims(program));
   // All combinations, the last dimension fastest: narrower values before wider ones in each.
   const std::vector<DimValues> grades =
       count > kMostGraded ? std::vector{kOne, kAny} : std::vector{kOne, kFew, kAny};

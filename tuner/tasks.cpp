@@ -116,25 +116,17 @@ namespace {
 /// Joins equal programs as calls bring them.
 class TaskList {
  public:
-  /// One more call of `workload`; where dimensions are open, one at each point that tells them.
-  void add(const KernelCall& call, const tir::Func& workload, const OpenPoints& points) {
-    const std::string name = kernel_name(call.callee);
-    if (tir::dims_of(*workload).empty()) {
-      const size_t task = find(name, workload);
-      ++always_[task];
+  /// One more call; where dimensions are open, one at each point that tells them.
+  void add(const KernelCall& call, const OpenPoints& points) {
+    Program& program = programs_[{call.callee.get(), call.constants}];
+    if (!program.workload) program = made_of(call);
+    if (program.whole.empty()) {
+      ++always_[task_of(program, {})];
       return;
     }
-    const std::string whole = tir::workload_digest(workload);
-    for (size_t point = 0; point < points.points.size(); ++point) {
-      const auto values = values_at(points, points.points[point].values, call);
-      if (!values) continue;
-      const size_t task = find(name, schedule::program_at(workload, *values));
-      if (tasks_[task].whole.empty()) {
-        tasks_[task].whole = whole;
-        tasks_[task].sizes = *values;
-      }
-      ++at_[task][point];
-    }
+    for (size_t point = 0; point < points.points.size(); ++point)
+      if (const auto values = values_at(points, points.points[point].values, call))
+        ++at_[task_of(program, *values)][point];
   }
 
   std::vector<Task> take() {
@@ -149,6 +141,33 @@ class TaskList {
   }
 
  private:
+  /// What calls of one callee run. A model may have 100,000 calls of few callees: printing and hashing are
+  /// done once for each of these.
+  struct Program {
+    tir::Func workload;
+    std::string name, whole;                       // the digest with all dimensions open; empty where none is
+    std::map<std::vector<int64_t>, size_t> tasks;  // by the values of open dimensions
+  };
+
+  static Program made_of(const KernelCall& call) {
+    Program program{workload_of(call), kernel_name(call.callee), "", {}};
+    if (!tir::dims_of(*program.workload).empty()) program.whole = tir::workload_digest(program.workload);
+    return program;
+  }
+
+  size_t task_of(Program& program, const std::vector<int64_t>& values) {
+    auto [known, fresh] = program.tasks.try_emplace(values);
+    if (!fresh) return known->second;
+    const bool open = !program.whole.empty();
+    const size_t task =
+        find(program.name, open ? schedule::program_at(program.workload, values) : program.workload);
+    if (open && tasks_[task].whole.empty()) {
+      tasks_[task].whole = program.whole;
+      tasks_[task].sizes = values;
+    }
+    return known->second = task;
+  }
+
   size_t find(const std::string& name, const tir::Func& workload) {
     std::string text = tir::print(workload), digest = sha256(text);
     auto [found, fresh] = known_.emplace(digest, tasks_.size());
@@ -167,6 +186,7 @@ class TaskList {
     return found->second;
   }
 
+  std::map<std::pair<const Node*, int64_t>, Program> programs_;  // by callee and constants
   std::map<std::string, size_t> known_;  // by digest: tasks keep the order of their first call
   std::vector<Task> tasks_;
   // By task, calls of a run: of all runs, and of those at a point.
@@ -213,12 +233,7 @@ std::string program_name(const Task& task) {
 
 std::vector<Task> extract_tasks(const relay::Module& fused, const OpenPoints& points) {
   TaskList list;
-  std::map<std::pair<const Node*, int64_t>, tir::Func> lowered;  // by callee and constants
-  for (const KernelCall& call : kernel_calls(fused)) {
-    auto [workload, fresh] = lowered.try_emplace({call.callee.get(), call.constants});
-    if (fresh) workload->second = workload_of(call);
-    list.add(call, workload->second, points);
-  }
+  for (const KernelCall& call : kernel_calls(fused)) list.add(call, points);
   std::vector<Task> tasks = list.take();
   set_shares(tasks, points);
   // By work, so that the first rows of a report are those that matter.

@@ -86,10 +86,11 @@ constexpr Pass kPasses[] = {
     {kDefuse, "defuse", "primitive functions are inlined again: the inverse of fuse_ops", 0, {}, nullptr, defuse},
 };
 
-/// Quantized graphs first: folding would make their weights float. The second folding is for the scaled and
+/// Values that lets bind are shared in the graph from the start: passes look at operands, and operators fuse
+/// with these. Quantized graphs next: folding would make their weights float. The second folding is for the scaled and
 /// packed weights, those of all steps of a recurrence once.
 constexpr PassId kInferencePipeline[] = {
-    kInlineDataflow, kInferType, kFakeQuantizationToInteger, kCanonicalizeQnn, kSimplifyInference, kConvTransposeToConv, kCanonicalizeOps, kConv3dToConv2d, kCropKernels, kSimplifyExpr,
+    kInlineDataflow, kInferType, kToGraphNormalForm, kFakeQuantizationToInteger, kCanonicalizeQnn, kSimplifyInference, kConvTransposeToConv, kCanonicalizeOps, kConv3dToConv2d, kCropKernels, kSimplifyExpr,
     kEliminateCommonSubexpr, kRecognizeNorms, kDeadCode, kFoldConstant, kFoldScaleAxis, kSplitConvolutions, kAlterLayout, kEliminateCommonSubexpr, kFoldConstant, kFuseOps, kFuseWindows,
 };
 // clang-format on

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "schedules/anatomy.h"
+#include "schedules/convolution.h"
 #include "schedules/space.h"
 
 namespace lathe::schedule {
@@ -165,6 +166,10 @@ struct ProductNest {
 };
 ProductNest schedule_product(Schedule& schedule, const VectorReduction& reduction, const Target& target,
                              const Policy& policy, bool banded);
+
+/// The convolution that dominates the program once element-wise blocks are merged, where its weight is known
+/// when a model is built and lanes run along channels: what `winograd` may transform.
+std::optional<Convolution> transformable_convolution(const tir::Func& func);
 
 /// The space of schedules that begin with `winograd`; of the program's dominant reduction.
 bool has_winograd(const tir::Func& func, const Target& target);

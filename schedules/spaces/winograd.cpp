@@ -12,7 +12,6 @@
 
 #include "core/support/error.h"
 #include "core/tir/prologue.h"
-#include "schedules/convolution.h"
 #include "schedules/spaces/building_blocks.h"
 #include "schedules/tile_model.h"
 #include "schedules/winograd_tiles.h"
@@ -165,8 +164,9 @@ class WinogradSchedule {
   std::set<std::string> done_;
 };
 
-/// The convolution that dominates the program once element-wise blocks are merged.
-std::optional<Convolution> main_convolution(const Func& func) {
+}  // namespace
+
+std::optional<Convolution> transformable_convolution(const Func& func) {
   Schedule merged(func);
   inline_elementwise(merged);
   Ref<Block> block = dominant_reduction(merged.func());
@@ -187,15 +187,13 @@ std::optional<Convolution> main_convolution(const Func& func) {
     return std::nullopt;
   }
 }
-}  // namespace
-
 bool has_winograd(const Func& func, const Target& target) {
-  auto c = main_convolution(func);
+  auto c = transformable_convolution(func);
   return c && target.lanes() > 1 && !winograd_tiles(*c, target, {}).empty();
 }
 
 void generate_winograd(Schedule& schedule, const Target& target, const Policy& policy) {
-  auto c = main_convolution(schedule.func());
+  auto c = transformable_convolution(schedule.func());
   CHECK(c, "the space of winograd was asked to schedule another program");
   inline_elementwise(schedule);
   std::vector<WinogradTiles> choices = winograd_tiles(*c, target, policy);

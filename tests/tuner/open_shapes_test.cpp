@@ -188,6 +188,17 @@ const std::vector<OpenModel>& image_models() {
        " (nn.depth_to_space(%1, block_size=2), %2.0, multiply(%2.1, mean(%2.1, axis=[2, 3], keepdims=True)),"
        " %2.2) }",
        {{{1, 16, 1, 1}, {16, 16, 1, 1}}, {{2, 16, 5, 17}, {16, 16, 1, 1}}, {{1, 16, 33, 8}, {16, 16, 1, 1}}}},
+      // Few rows and columns have a kernel of their own, which does not transform.
+      {"ConvolutionOfKnownWeights",
+       "def @main[n, h, w](%x: Tensor[(n, 16, h, w), float32]) {"
+       " %0 = sin(cast(reshape(arange(0, 4608, 1), newshape=[32, 16, 3, 3]), dtype=\"float32\"));"
+       " nn.conv2d(%x, %0, padding=[1, 1, 1, 1], channels=32, kernel_size=[3, 3]) }",
+       {{{1, 16, 3, 2}},
+        {{2, 16, 1, 1}},
+        {{3, 16, 2, 3}},
+        {{1, 16, 4, 2}},
+        {{1, 16, 2, 17}},
+        {{2, 16, 13, 9}}}},
   };
   return kModels;
 }
@@ -238,6 +249,25 @@ TEST(OpenShapes, OneKernelOfAFamilyRuns) {
     for (const runtime::Step& step : bound.steps) writers[step.args.back()] += step.when != 0;
     for (const auto& [value, count] : writers) EXPECT_EQ(count, 1) << "value " << value << " of " << rows;
   }
+}
+
+TEST(OpenShapes, FewRowsAreConvolvedByAnotherKernel) {
+  const relay::Module module = bind_shapes(parse(image_models().back().text), {}, {.all = true});
+  const runtime::Plan plan = compile_model(module, codegen::host_target()).plan;
+  auto running = [&](int64_t height, int64_t width) {
+    std::vector<int64_t> dims;
+    for (const runtime::Dimension& dim : plan.dims)
+      dims.push_back(dim.name == "h" ? height : dim.name == "w" ? width : 2);
+    runtime::Plan bound = plan;
+    runtime::bind_dims(plan, dims, bound);
+    std::vector<bool> steps;
+    for (const runtime::Step& step : bound.steps) steps.push_back(step.when != 0);
+    return steps;
+  };
+  EXPECT_EQ(running(1, 1), running(2, 2));
+  EXPECT_NE(running(2, 2), running(32, 32));
+  // A long row is no small image.
+  EXPECT_EQ(running(2, 64), running(32, 32));
 }
 
 TEST(OpenShapes, ADimensionOfTwoInputsIsOneNumber) {

@@ -68,15 +68,15 @@ class Unify : public ExprMutator {
     return e->attrs.primitive ? Expr(e) : ExprMutator::visit_default(e);
   }
 
-  Expr representative(const Expr& e) {
-    std::vector<Expr>& bucket = seen_[hash_of(e)];
-    for (const Expr& each : bucket)
-      if (same_expr(each, e)) return each;
-    bucket.push_back(e);
-    return e;
-  }
+  Expr representative(const Expr& e) { return *seen_.insert(e).first; }
 
-  std::unordered_map<size_t, std::vector<Expr>> seen_;
+  struct Hash {
+    size_t operator()(const Expr& e) const { return hash_of(e); }
+  };
+  struct Equal {
+    bool operator()(const Expr& a, const Expr& b) const { return same_expr(a, b); }
+  };
+  std::unordered_set<Expr, Hash, Equal> seen_;
 };
 
 }  // namespace

@@ -296,19 +296,19 @@ class Groups {
 struct Region {
   std::vector<Var> params;
   std::vector<Expr> args;
-  std::unordered_map<const Node*, Var> by_arg;
+  NodeMap<Var> by_arg;
 
   // By the node, so that an argument that is read twice is one parameter.
   Var param(const Expr& arg, const Type& type) {
-    auto [found, is_new] = by_arg.emplace(arg.get(), Var());
+    auto [found, is_new] = by_arg.insert(arg.get());
     if (is_new) {
       auto var = mutate(*make_var(fmt::format("p{}", params.size()), type));
       var->checked_type = type;
-      found->second = seal(std::move(var));
-      params.push_back(found->second);
+      *found = seal(std::move(var));
+      params.push_back(*found);
       args.push_back(arg);
     }
-    return found->second;
+    return *found;
   }
 };
 
@@ -338,7 +338,10 @@ class Rebuilder {
       const Expr& e = nodes[i].expr;
       if (is_fused(i)) {
         inner_[e.get()] = inside(e, regions_[groups_.root(i)], groups_.root(i));
-        if (groups_.root(i) == i) outer_[e.get()] = call_of(e, regions_[i]);
+        if (groups_.root(i) == i) {
+          outer_[e.get()] = call_of(e, regions_[i]);
+          regions_.erase(i);
+        }
       } else {
         outer_[e.get()] =
             e->map_children([&](const NodeRef& child) { return outside(child); }).cast<RelayNode>();
@@ -436,7 +439,7 @@ class Rebuilder {
   Groups groups_;
   std::unordered_map<uint64_t, std::vector<Ref<Function>>> functions_;  // by hash
   std::vector<bool> computes_;                  // by root: an operator is in its group
-  std::unordered_map<size_t, Region> regions_;  // by root
+  std::unordered_map<size_t, Region> regions_;  // by root, until it is done
   NodeMap<Expr> inner_, outer_;                 // by original expression
 };
 
