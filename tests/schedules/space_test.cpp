@@ -197,6 +197,22 @@ TEST(DefaultTrace, ComputesTermsInsideTheSumThatPacksTheirOperands) {
   }
 }
 
+/// One coordinate of points, which lie two by two: every second element.
+TEST(DefaultTrace, ReadsCoordinatesOfPointsInVectors) {
+  for (auto [rows, columns] : {std::pair{3, 40}, {5, 37}}) {
+    tir::FuncBuilder f;
+    tir::Buffer points = f.input("points", {rows, columns, 2}, kFloat32);
+    tir::Buffer y = f.compute("y", {rows, columns}, [&](tir::Vars i) {
+      return intrinsic(Intrinsic::kTanh, tir::load(points, {i[0], i[1], 1}));
+    });
+    const tir::Func func = f.finish("coordinates", {y});
+    const tir::Func scheduled = replay(default_trace(func, avx512_target()), func);
+    EXPECT_EQ(vectors_around(scheduled, "y"), 1u);
+    expect_same_results(func, scheduled);
+    EXPECT_FALSE(tir::find_fault(tir::lower(scheduled, avx512_target()), tir::Level::kVectors));
+  }
+}
+
 /// Blocks of 16 channels of which the later half begins within a block, as a gate's does where a half is no
 /// whole number of blocks: each vector is of two runs.
 TEST(DefaultTrace, ComputesFunctionsOfShiftedBlocksInVectors) {
