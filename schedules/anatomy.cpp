@@ -53,18 +53,21 @@ bool is_contiguous(const std::vector<Expr>& indices, const Var& lane) {
   return stride_of(indices, lane) == 1;
 }
 
-bool loads_in_strides(const Expr& value, const Var& lane, int64_t most, bool past_ones) {
+bool loads_in_strides(const Expr& value, const Var& lane, int64_t most, bool past_others) {
   bool good = true;
   post_order(value, [&](const NodeRef& node) {
     const Load* load = node.as<Load>();
     if (!load || !any_uses(load->indices, lane)) return;
     std::vector<Expr> indices = load->indices;
-    // Axes of one element do not change where an element lies.
-    while (past_ones && indices.size() > 1 && is_int(load->buffer->shape[indices.size() - 1], 1) &&
-           !uses_var(indices.back(), lane.get()))
+    int64_t behind = 1;  // elements of the axes that the lane does not move along
+    while (past_others && indices.size() > 1 && !uses_var(indices.back(), lane.get())) {
+      const int64_t* extent = as_int(load->buffer->shape[indices.size() - 1]);
+      if (!extent || *extent < 1 || *extent > most) break;
+      behind *= *extent;
       indices.pop_back();
+    }
     const int64_t stride = stride_of(indices, lane);
-    good &= stride >= 1 && stride <= most;
+    good &= stride >= 1 && behind <= most && stride * behind <= most;
   });
   return good;
 }

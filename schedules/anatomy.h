@@ -24,9 +24,9 @@ int64_t run_of(const std::vector<Expr>& indices, const Var& lane, int64_t whole)
 /// Each load of `value` is contiguous along `lane` or the same for all; where a select chooses by `lane`, the
 /// loads of its sides are masked.
 bool loads_contiguously(const Expr& value, const Var& lane);
-/// The same for elements up to `most` apart; past_ones: axes of one element may lie behind the lane's, as of
-/// a bias (24, 1, 1) for an image of channels.
-bool loads_in_strides(const Expr& value, const Var& lane, int64_t most, bool past_ones = false);
+/// The same for elements up to `most` apart; past_others: axes that do not move with the lane may lie behind
+/// its own, as of a bias (24, 1, 1) for an image of channels, or of one coordinate of points (40, 2).
+bool loads_in_strides(const Expr& value, const Var& lane, int64_t most, bool past_others = false);
 
 /// A sum of widened products that vector units compute several products at a time:
 ///   c[...] = c[...] + cast(x[..., k]) * cast(y[..., k])

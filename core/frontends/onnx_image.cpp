@@ -87,15 +87,15 @@ std::vector<Tap> taps_of(const Value& x, const Axis& axis, const std::string& mo
 }
 
 /// The sum over all combinations of taps, one of each axis from `axis` on; `chosen` is that of the axes
-/// before.
+/// before. Image (n, channels, pixels), places (n, out...); gives (n, channels, places).
 Value sampled(const Value& image, const std::vector<std::vector<Tap>>& taps, const Ints& extents, size_t axis,
               const Tap& chosen) {
-  if (axis == taps.size()) {  // image (n, channels, pixels), index (n, places)
-    Ints shape = shape_of(image), places = shape_of(chosen.index);
-    Value index =
-        broadcast_to(reshape(chosen.index, {places[0], 1, places[1]}), {places[0], shape[1], places[1]});
-    Value pixel = emit("gather", {image, index}, make<relay::GatherAttrs>(int64_t{2}));
-    auto aligned = [&](const Value& value) { return reshape(value, {places[0], 1, places[1]}); };
+  if (axis == taps.size()) {
+    const Ints grid = shape_of(chosen.index);
+    const int64_t images = grid[0], places = shape_size(std::span(grid).subspan(1));
+    Value pixel = emit("take", {image, reshape(chosen.index, {images, places})},
+                       make<relay::TakeAttrs>(int64_t{1}, std::optional<int64_t>(2)));
+    auto aligned = [&](const Value& value) { return reshape(value, {images, 1, places}); };
     if (chosen.inside) pixel = choose(aligned(chosen.inside), pixel, number(pixel, 0));
     return chosen.weight ? times(pixel, aligned(cast_to(chosen.weight, type_of(pixel).dtype))) : pixel;
   }
@@ -132,14 +132,14 @@ Values grid_sample(const Node& node) {
   Padding padding = outside == "border"       ? Padding::kBorder
                     : outside == "reflection" ? Padding::kReflection
                                               : Padding::kZeros;
-  int64_t places = shape_size(std::span(grid).subspan(1, axes));
-  Value flat = reshape(node.in(1), {grid[0], places, grid.back()});
+  // In the grid's own shape: rows of it are rows in memory, whole vectors of them.
+  const Ints places(grid.begin(), grid.end() - 1);
   std::vector<std::vector<Tap>> taps;
   Ints extents(shape.begin() + 2, shape.end());
   for (size_t d = 0; d < axes; ++d) {
     // A grid names the last spatial axis first: (x, y) of an image (H, W).
     auto column = static_cast<int64_t>(axes - 1 - d);
-    Value place = reshape(sliced(flat, 2, column, column + 1), {grid[0], places});
+    Value place = reshape(sliced(node.in(1), static_cast<int64_t>(axes) + 1, column, column + 1), places);
     Axis axis{extents[d], node.integer("align_corners", 0) != 0, padding};
     taps.push_back(taps_of(pixels_of(place, axis), axis, mode));
   }

@@ -63,7 +63,7 @@ int64_t lanes_for(const Block& block, const For& innermost, const Target& target
   int64_t width = row_width(int_value(innermost.extent), target);
   if (width == 1) return 1;
   constexpr int64_t kMostStride = 4;  // that many dense loads and shuffles give every fourth element
-  bool in_vectors = loads_in_strides(store->value, lane, kMostStride, /*past_ones=*/true) ||
+  bool in_vectors = loads_in_strides(store->value, lane, kMostStride, /*past_others=*/true) ||
                     loads_contiguously_by_vectors(block, store->value, lane, width) ||
                     loads_in_runs(block, store->value, lane, width);
   if (!in_vectors) return 1;
@@ -184,6 +184,8 @@ std::string preferred_kept(const Schedule& s, const std::vector<std::string>& jo
   const Ending merged = ending(s, "", target);
   // Turned as it is: nothing has to be kept.
   if (is_transposition(*merged.block, target)) return "";
+  // Nor where vectors are put together of what lies in several places.
+  if (merged.lanes > 1 && !merged.computes) return "";
   for (const std::string& name : last_of(joins))
     if (Ending end = ending(s, name, target); end.kept_lanes > 1 && is_transposition(*end.block, target))
       return name;

@@ -8,8 +8,11 @@
 #include <algorithm>
 #include <bit>
 
+#include "core/arith/simplify.h"
 #include "core/support/error.h"
 #include "schedules/spaces/building_blocks.h"
+#include "schedules/spaces/vector_loads.h"
+#include "schedules/tile_model.h"
 
 namespace lathe::schedule {
 
@@ -27,7 +30,38 @@ struct Neighbours {
 struct Transposition {
   Buffer buffer;
   Neighbours written, read;
+  bool is_plain;  // rows are the buffer's own; else loads that divide, or are chosen, say what a row is
 };
+
+/// The longest aligned run of values of `lane` that lie beside each other in a block of channels, where it is
+/// another variable as well that says which block: a run may be shorter than a block. 0: there is none.
+int64_t run_in_block(const Block& block, const std::vector<Expr>& indices, const Var& lane) {
+  const Binary* place = indices.back().as<Binary>();
+  const int64_t* size = place && place->op == BinaryOp::kFloorMod ? as_int(place->b) : nullptr;
+  if (!size || !uses_var(place->a, lane.get())) return 0;
+  const auto is_run = [&](int64_t run) {
+    Analyzer analyzer;
+    const Var first = var("first"), part = var("part");
+    for (const BlockIter& iter : block.iters)
+      if (iter.var != lane)
+        analyzer.bind_range(iter.var, iter.extent);
+      else
+        analyzer.bind_range(first, floordiv(iter.extent + (run - 1), run));
+    analyzer.bind_range(part, run);
+    const auto split = [&](const Expr& index) {
+      return analyzer.simplify(substitute(index, {{lane.get(), first * run + part}}));
+    };
+    for (size_t d = 0; d + 1 < indices.size(); ++d)
+      if (uses_var(split(indices[d]), part.get())) return false;
+    auto form = linear_form(split(indices.back()), {&part, 1});
+    return form && form->coefficients[part.get()] == 1;
+  };
+  for (int64_t run = *size; run > 1; run /= 2) {
+    if (is_run(run)) return run;
+    if (run % 2) break;
+  }
+  return 0;
+}
 
 /// Of the block's variables along which elements at `indices` are neighbours the one with the longest runs.
 std::optional<Neighbours> contiguous_variable(const Block& block, const std::vector<Expr>& indices) {
@@ -37,7 +71,9 @@ std::optional<Neighbours> contiguous_variable(const Block& block, const std::vec
     const int64_t* extent = as_int(iter.extent);
     if (!extent || *extent == 1 || !any_uses(indices, iter.var)) continue;
     // A block of channels may have more lanes than there are channels.
-    const int64_t run = std::min(run_of(indices, iter.var, *extent), *extent);
+    int64_t run = run_of(indices, iter.var, *extent);
+    if (run == 0) run = run_in_block(block, indices, iter.var);
+    run = std::min(run, *extent);
     if (run > 0 && (!best || run > best->run)) best = {i, run};
   }
   return best;
@@ -55,16 +91,31 @@ std::vector<Ref<Load>> loads_of(const Expr& value) {
   return loads;
 }
 
-/// Neighbours along `lane` are not equally far apart: some are the same element, or in other tensors' places.
+/// Neighbours along `lane` are not equally far apart: some are the same element, others in other channels.
 bool divides_by_lane(const Load& load, const Var& lane) {
   return std::any_of(load.indices.begin(), load.indices.end(), [&](const Expr& index) {
     return uses_var(index, lane.get()) && !linear_form(index, {&lane, 1});
   });
 }
 
+/// Whether `load` is one of what a select has to choose.
+bool is_chosen(const Expr& value, const Load& load) {
+  bool chosen = false;
+  post_order(value, [&](const NodeRef& node) {
+    const Select* select = node.as<Select>();
+    const auto holds = [&](const Expr& side) {
+      bool found = false;
+      post_order(side, [&](const NodeRef& part) { found |= part.get() == &load; });
+      return found;
+    };
+    chosen |= select && (holds(select->if_true) || holds(select->if_false));
+  });
+  return chosen;
+}
+
 /// Where `block` has one load that vectors along its output would gather, and that load has neighbours along
 /// another variable.
-std::optional<Transposition> transposition_of(const Block& block) {
+std::optional<Transposition> transposition_of(const Block& block, const Target& target) {
   const Store& store = *block.body.as<Store>();
   auto written = contiguous_variable(block, store.indices);
   if (!written) return std::nullopt;
@@ -73,14 +124,18 @@ std::optional<Transposition> transposition_of(const Block& block) {
   std::copy_if(loads.begin(), loads.end(), std::back_inserter(gathered), [&](const Ref<Load>& load) {
     return any_uses(load->indices, lane) && !is_contiguous(load->indices, lane);
   });
-  if (gathered.size() != 1 || divides_by_lane(*gathered[0], lane)) return std::nullopt;
+  if (gathered.size() != 1) return std::nullopt;
+  const bool divides = divides_by_lane(*gathered[0], lane);
+  const int64_t width = row_width(int_value(block.iters[written->variable].extent), target);
+  // A few long runs put together are cheaper.
+  if (divides && width > 1 && loads_in_runs(block, store.value, lane, width)) return std::nullopt;
   const Buffer& buffer = gathered[0]->buffer;
   auto read = contiguous_variable(block, gathered[0]->indices);
   auto loads_buffer = [&](const Ref<Load>& load) { return load->buffer == buffer; };
   if (!read || read->variable == written->variable ||
       std::count_if(loads.begin(), loads.end(), loads_buffer) != 1)
     return std::nullopt;
-  return Transposition{buffer, *written, *read};
+  return Transposition{buffer, *written, *read, !divides && !is_chosen(store.value, *gathered[0])};
 }
 
 /// Elements of a tile along a dimension of that extent: the lanes, or a power of two for a shorter one.
@@ -89,7 +144,8 @@ int64_t tile_of(int64_t extent, const Target& target) {
                            static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(extent))));
 }
 
-/// Its loops inside `around`: rows are vectors, one after another.
+/// Its loops inside `around`: rows are vectors, along the last dimension of what it writes, one after
+/// another.
 void load_rows(Schedule& s, BlockHandle rows, LoopHandle around) {
   std::vector<LoopHandle> inner;
   bool below = false;
@@ -97,6 +153,16 @@ void load_rows(Schedule& s, BlockHandle rows, LoopHandle around) {
     if (below) inner.push_back(loop);
     below |= s[loop]->var == s[around]->var;
   }
+  const Ref<Block> copy = s[rows];
+  const Expr& last = copy->body.as<Store>()->indices.back();
+  const auto runs_along = [&](LoopHandle loop) {
+    return std::any_of(copy->iters.begin(), copy->iters.end(), [&](const BlockIter& iter) {
+      return uses_var(last, iter.var.get()) && uses_var(iter.value, s[loop]->var.get());
+    });
+  };
+  const std::vector<LoopHandle> given = inner;
+  std::stable_partition(inner.begin(), inner.end(), [&](LoopHandle loop) { return !runs_along(loop); });
+  if (inner != given) s.reorder(inner);
   s.vectorize(inner.back());
   inner.pop_back();
   for (LoopHandle loop : inner) s.unroll(loop);
@@ -119,13 +185,35 @@ std::vector<LoopHandle> cut(Schedule& s, LoopHandle loop, int64_t extent, int64_
                  {kInferred, sample_one_of(s, copies_of(extent / size, kMostTiles), 1, policy), elements});
 }
 
+/// A copy of what `block` reads, in rows along `t.read`. Throws Error where the block is no longer as it was
+/// built.
+BlockHandle rows_of(Schedule& s, BlockHandle block, const Transposition& t) {
+  const Ref<Block> body = s[block];
+  const std::vector<Region>& reads = body->reads;
+  const auto found =
+      std::find_if(reads.begin(), reads.end(), [&](const Region& r) { return r.buffer == t.buffer; });
+  const int64_t read = found - reads.begin();
+  if (t.is_plain) return s.cache_read(block, read, Scope::kLocal);
+  BlockHandle rows = s.reindex(block, read);
+  const Ref<Block> copy = s[rows];
+  const Buffer& packed = copy->writes[0].buffer;
+  const std::string& name = body->iters[t.read.variable].var->name;
+  std::vector<int64_t> axes, last;
+  for (size_t d = 0; d < copy->iters.size(); ++d) {
+    std::vector<int64_t>& place = copy->iters[d].var->name == name ? last : axes;
+    place.insert(place.end(), {static_cast<int64_t>(d), int_value(packed->shape[d])});
+  }
+  axes.insert(axes.end(), last.begin(), last.end());
+  s.transform_layout(rows, 0, axes);
+  s.set_scope(rows, 0, Scope::kLocal);
+  return rows;
+}
+
 /// Throws Error where the block is no longer as it was built.
 void tile(Schedule& s, BlockHandle block, const Transposition& t, const Target& target,
           const Policy& policy) {
   const Ref<Block> body = s[block];
-  const std::vector<Region>& reads = body->reads;
-  auto read = std::find_if(reads.begin(), reads.end(), [&](const Region& r) { return r.buffer == t.buffer; });
-  BlockHandle rows = s.cache_read(block, read - reads.begin(), Scope::kLocal);
+  BlockHandle rows = rows_of(s, block, t);
   std::vector<LoopHandle> loops = s.get_loops(block), outer;
   if (loops.size() != body->iters.size()) fail("block `{}` is scheduled already", body->name);
   auto extent_of = [&](size_t i) { return int_value(body->iters[i].extent); };
@@ -166,7 +254,8 @@ void tile(Schedule& s, BlockHandle block, const Transposition& t, const Target& 
 bool is_transposition(const Block& block, const Target& target) {
   constexpr int64_t kFewest = 3;  // fewer elements a vector cost what single ones do
   const Store* store = block.body.as<Store>();
-  std::optional<Transposition> t = store && is_injective(block) ? transposition_of(block) : std::nullopt;
+  std::optional<Transposition> t =
+      store && is_injective(block) ? transposition_of(block, target) : std::nullopt;
   if (!t || target.lanes() < 4) return false;
   auto in_tiles = [&](const Neighbours& n) {
     const int64_t extent = int_value(block.iters[n.variable].extent);
@@ -179,7 +268,7 @@ bool is_transposition(const Block& block, const Target& target) {
 bool schedule_transposed(Schedule& s, BlockHandle block, const Target& target, const Policy& policy) {
   const Ref<Block> body = s[block];
   if (!is_transposition(*body, target)) return false;
-  std::optional<Transposition> t = transposition_of(*body);
+  std::optional<Transposition> t = transposition_of(*body, target);
   try {
     Schedule trial = s;
     tile(trial, block, *t, target, {Decide::kHeuristic});

@@ -21,7 +21,7 @@ bool loads_contiguously_by_vectors(const Block& block, const Expr& value, const 
   // Simplified with the ranges of both, a quotient and a remainder that a vector does not cross lose `part`
   // or become linear in it.
   Expr split = substitute(value, {{lane.get(), vector * width + part}}, {});
-  return loads_in_strides(analyzer.simplify(split), part, 1, /*past_ones=*/true);
+  return loads_in_strides(analyzer.simplify(split), part, 1, /*past_others=*/true);
 }
 
 namespace {

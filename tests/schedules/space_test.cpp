@@ -197,6 +197,22 @@ TEST(DefaultTrace, ComputesTermsInsideTheSumThatPacksTheirOperands) {
   }
 }
 
+/// One coordinate of points, which lie two by two: every second element.
+TEST(DefaultTrace, ReadsCoordinatesOfPointsInVectors) {
+  for (auto [rows, columns] : {std::pair{3, 40}, {5, 37}}) {
+    tir::FuncBuilder f;
+    tir::Buffer points = f.input("points", {rows, columns, 2}, kFloat32);
+    tir::Buffer y = f.compute("y", {rows, columns}, [&](tir::Vars i) {
+      return intrinsic(Intrinsic::kTanh, tir::load(points, {i[0], i[1], 1}));
+    });
+    const tir::Func func = f.finish("coordinates", {y});
+    const tir::Func scheduled = replay(default_trace(func, avx512_target()), func);
+    EXPECT_EQ(vectors_around(scheduled, "y"), 1u);
+    expect_same_results(func, scheduled);
+    EXPECT_FALSE(tir::find_fault(tir::lower(scheduled, avx512_target()), tir::Level::kVectors));
+  }
+}
+
 /// Blocks of 16 channels of which the later half begins within a block, as a gate's does where a half is no
 /// whole number of blocks: each vector is of two runs.
 TEST(DefaultTrace, ComputesFunctionsOfShiftedBlocksInVectors) {
@@ -246,6 +262,50 @@ TEST(DefaultTrace, TurnsRunsThatTilesDoNotFill) {
     const tir::Func scheduled = replay(default_trace(func, avx512_target()), func);
     SCOPED_TRACE(tir::print(scheduled));
     EXPECT_EQ(vectors_around(scheduled, "rows"), 1u);
+    expect_same_results(func, scheduled);
+    EXPECT_FALSE(tir::find_fault(tir::lower(scheduled, avx512_target()), tir::Level::kVectors));
+  }
+}
+
+/// Phases of pixels in blocks of 16 channels, into rows: which block a pixel lies in depends on the pixel,
+/// and a phase of 24 channels begins within a block.
+TEST(DefaultTrace, TurnsPixelsOfPhases) {
+  for (auto [channels, stride] : {std::pair<int64_t, int64_t>{16, 2}, {24, 2}, {8, 3}, {40, 4}}) {
+    tir::FuncBuilder f;
+    const int64_t c = channels, s = stride, lanes = 16;
+    tir::Buffer x = f.input("x", {(c * s * s + lanes - 1) / lanes, 5, 11, lanes}, kFloat32);
+    tir::Buffer rows = f.compute("rows", {c, 5 * s, 11 * s - 1}, [&](tir::Vars i) {
+      const Expr row = i[1], column = i[2] + 1,
+                 first = (floormod(row, s) * s + floormod(column, s)) * c + i[0];
+      return tir::load(
+          x, {floordiv(first, lanes), floordiv(row, s), floordiv(column, s), floormod(first, lanes)});
+    });
+    const tir::Func func = f.finish("phases", {rows});
+    const tir::Func scheduled = replay(default_trace(func, avx512_target()), func);
+    SCOPED_TRACE(tir::print(scheduled));
+    EXPECT_EQ(all_blocks(scheduled).size(), 2u) << "rows of a tile, the tile";
+    EXPECT_EQ(vectors_around(scheduled, "rows"), 1u);
+    expect_same_results(func, scheduled);
+    EXPECT_FALSE(tir::find_fault(tir::lower(scheduled, avx512_target()), tir::Level::kVectors));
+  }
+}
+
+/// Channels into blocks that they do not fill: what is chosen is a row of a tile, too.
+TEST(DefaultTrace, TurnsRowsThatArePadded) {
+  for (auto [groups, channels, pixels] :
+       {std::tuple<int64_t, int64_t, int64_t>{1, 13, 40}, {2, 57, 8}, {3, 21, 37}}) {
+    tir::FuncBuilder f;
+    const int64_t lanes = 16, blocks = (channels + lanes - 1) / lanes, each = channels;
+    tir::Buffer x = f.input("x", {groups * each, pixels}, kFloat32);
+    tir::Buffer packed = f.compute("packed", {groups * blocks, pixels, lanes}, [&](tir::Vars i) {
+      const Expr channel = floormod(i[0], blocks) * lanes + i[2];
+      return select(less(channel, each), tir::load(x, {floordiv(i[0], blocks) * each + channel, i[1]}),
+                    fimm(kFloat32, 0));
+    });
+    const tir::Func func = f.finish("padded", {packed});
+    const tir::Func scheduled = replay(default_trace(func, avx512_target()), func);
+    SCOPED_TRACE(tir::print(scheduled));
+    EXPECT_EQ(all_blocks(scheduled).size(), 2u) << "rows of a tile, the tile";
     expect_same_results(func, scheduled);
     EXPECT_FALSE(tir::find_fault(tir::lower(scheduled, avx512_target()), tir::Level::kVectors));
   }
@@ -431,7 +491,7 @@ func main(x: float32[24, 40]) -> (out: float32[9, 40, 8]) {
     } } } }
 } })");
   scheduled = replay(default_trace(repeated, target), repeated);
-  EXPECT_EQ(all_blocks(scheduled).size(), 1u) << "some lanes are the same element: no rows to turn";
+  EXPECT_EQ(all_blocks(scheduled).size(), 2u) << "rows of a tile, some of which are the same, the tile";
   expect_same_results(repeated, scheduled);
   tir::Func regrouped = tir::parse_func(R"(
 func main(x: float32[7, 40, 4]) -> (out: float32[2, 40, 16]) {

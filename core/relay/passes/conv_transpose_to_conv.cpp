@@ -16,6 +16,9 @@ namespace {
 /// Longer kernels, zeros between their elements counted, and strides are no model's.
 constexpr int64_t kMostTaps = 1 << 16;
 
+/// Layouts have channels in blocks of this, or of a multiple.
+constexpr int64_t kLeastBlock = 8;
+
 /// What an open extent counts as where work is compared.
 constexpr int64_t kTypicalExtent = 64;
 
@@ -170,7 +173,14 @@ class Rewriting {
     return typed_call(op, {without_ends(call_.args[0], begin, end), kernel}, seal(std::move(a)));
   }
 
-  /// (I, O/g, k...)  ->  (g * phases * O/g, I/g, taps...)
+  /// Of an image, as many in each direction.
+  bool has_square_phases() const { return groups_ == 1 && axes_.size() == 2 && strides_[0] == strides_[1]; }
+
+  /// Whether all channels of a phase come before those of the next: whole blocks of them move then. Else all
+  /// phases of a channel do: pixels beside each other in a row of the result lie in runs of the stride.
+  bool phases_first() const { return has_square_phases() && shape_of(call_.args[1])[1] % kLeastBlock == 0; }
+
+  /// (I, O/g, k...)  ->  (g * phases * O/g, I/g, taps...), or (g * O/g * phases, ..)
   Expr kernel_of_phases() const {
     Expr kernel = call_.args[1];
     Ints given = shape_of(kernel);
@@ -186,36 +196,38 @@ class Rewriting {
       kernel = typed_call("take", {kernel, typed_constant(elements_of(axes_[s], phases_[s]))},
                           make<TakeAttrs>(int64_t{0}, std::optional(static_cast<int64_t>(s) + 2)));
     // Axes apart: (g, I/g, O/g, taps, stride, taps, stride, ...).
-    Ints apart{groups_, given[0] / groups_, given[1]}, order{0}, taps;
+    Ints apart{groups_, given[0] / groups_, given[1]}, phases, taps;
     for (size_t s = 0; s < axes_.size(); ++s) {
       apart.insert(apart.end(), {phases_[s].taps, axes_[s].stride});
-      order.push_back(static_cast<int64_t>(2 * s) + 4);
+      phases.push_back(static_cast<int64_t>(2 * s) + 4);
       taps.push_back(static_cast<int64_t>(2 * s) + 3);
     }
-    order.insert(order.end(), {2, 1});
+    Ints order{0};
+    order.insert(order.end(), phases.begin(), phases.end());
+    order.insert(phases_first() ? order.end() : order.begin() + 1, 2);
+    order.push_back(1);
     order.insert(order.end(), taps.begin(), taps.end());
     Ints shape{groups_ * product(strides_) * given[1], given[0] / groups_};
     for (const Phases& p : phases_) shape.push_back(p.taps);
     return reshape(transpose(reshape(kernel, apart), order), shape);
   }
 
-  /// (N, g * phases * O/g, windows...)  ->  (N, O, windows * strides...)
+  /// (N, g * phases * O/g, windows...), or (N, g * O/g * phases, ..)  ->  (N, O, windows * strides...)
   Expr interleaved(const Expr& phases) const {
     int64_t count = product(strides_);
     if (count == 1) return phases;
-    auto is_first = [&](int64_t stride) { return stride == strides_[0]; };
     // The same movement under a name that blocked layouts know (alter_layout).
-    if (groups_ == 1 && axes_.size() == 2 && std::all_of(strides_.begin(), strides_.end(), is_first))
-      return typed_call("nn.depth_to_space", {phases}, make<SubPixelAttrs>(strides_[0]));
-    // (N, g, strides..., O/g, windows...) -> (N, g, O/g, window, stride, window, stride, ...).
+    if (has_square_phases())
+      return typed_call(
+          "nn.depth_to_space", {phases},
+          make<SubPixelAttrs>(strides_[0], std::string("NCHW"), std::string(phases_first() ? "DCR" : "CRD")));
+    // (N, g, O/g, strides..., windows...) -> (N, g, O/g, window, stride, window, stride, ...).
     const int64_t given = int_value(phases->checked_type.as<TensorType>()->shape[1]);
-    Ints channels{groups_}, order{0, 1}, joins{0, -3};
+    Ints channels{groups_, given / count / groups_}, order{0, 1, 2}, joins{0, -3};
     auto rank = static_cast<int64_t>(axes_.size());
     channels.insert(channels.end(), strides_.begin(), strides_.end());
-    channels.push_back(given / count / groups_);
-    order.push_back(2 + rank);
     for (int64_t s = 0; s < rank; ++s) {
-      order.insert(order.end(), {3 + rank + s, 2 + s});
+      order.insert(order.end(), {3 + rank + s, 3 + s});
       joins.push_back(-3);
     }
     const Expr moved = transpose(with_channels_apart(phases, channels), order);

@@ -7,8 +7,8 @@ namespace lathe::relay {
 
 /// A transposed convolution of strides s is, for each of the s1 * s2 * ... offsets of a result from a
 /// multiple of the strides (a phase), an ordinary convolution with the taps of the kernel that reach it. All
-/// phases become one convolution with that many times the channels, ordered (group, phase, channel), whose
-/// results are interleaved:
+/// phases become one convolution with that many times the channels, ordered (group, channel, phase), or
+/// (phase, channel) where a phase has whole blocks of channels; its results are interleaved:
 ///   nn.conv2d_transpose(x, w)  ->  depth_to_space(nn.conv2d(x, phases of w)), cut to size
 /// Strides of 1 give a convolution with the kernel reversed.
 ///

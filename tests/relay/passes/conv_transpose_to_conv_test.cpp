@@ -40,7 +40,8 @@ Case drawn(uint64_t seed) {
   int64_t rank = upto(1, 3);
   Case c{.groups = upto(1, 3)};
   c.data = {upto(1, 2), c.groups * upto(1, 3)};
-  c.weight = {c.data[1], upto(1, 3)};
+  // Blocks of channels, now and then.
+  c.weight = {c.data[1], upto(0, 3) ? upto(1, 3) : 8};
   Index after;
   for (int64_t s = 0; s < rank; ++s) {
     c.data.push_back(upto(1, rank == 3 ? 4 : 6));
