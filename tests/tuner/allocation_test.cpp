@@ -83,7 +83,7 @@ TEST(LongPrograms, TakeWorkInProportion) {
   auto fused = [&](int size) { return optimize(relay::parse_module(chain(size)), target); };
   expect_linear("tasks", [&, fused](int size) {
     const relay::Module module = fused(size);
-    return allocations_of([&] { EXPECT_EQ(extract_tasks(module).size(), 3U); });
+    return allocations_of([&] { EXPECT_EQ(extract_tasks(module).size(), 2U); });
   });
   expect_linear("build", [&, fused](int size) {
     const relay::Module module = fused(size);
