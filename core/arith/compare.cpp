@@ -17,7 +17,11 @@ std::pair<Expr, Expr> sides(const Poly& d) {
 /// The sum of the sizes of all coefficients.
 uint64_t magnitude(const Poly& p) {
   uint64_t sum = 0;
-  for (const Term& term : p.terms) sum += static_cast<uint64_t>(std::abs(term.coefficient));
+  // By unsigned numbers: the least int64 has no absolute value.
+  for (const Term& term : p.terms) {
+    const auto coefficient = static_cast<uint64_t>(term.coefficient);
+    sum += term.coefficient < 0 ? 0 - coefficient : coefficient;
+  }
   return sum;
 }
 
@@ -76,6 +80,7 @@ Expr Simplifier::less(const Poly& a, const Poly& b) const {
     if (range.max <= 0) return imm(kBool, 0);
     // 0 < d is 0 <= (d - 1)//s for any s > 0: 8x + y < 16 is x < 2 when 0 <= y < 8.
     for (const Term& term : d.terms) {
+      if (term.coefficient == INT64_MIN) continue;
       int64_t step = std::abs(term.coefficient);
       if (step <= 1) continue;
       Poly divided = add(quotient(add(d, constant_poly(-1)), step), constant_poly(1));

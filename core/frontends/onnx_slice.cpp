@@ -139,7 +139,8 @@ Values slice(const Node& node) {
     // Beyond what an axis may be: its end.
     auto far = [](const Expr& at) {
       const int64_t position = int_value(at);
-      return std::abs(position) < Node::kLargest ? position : position < 0 ? INT64_MIN : INT64_MAX;
+      if (position <= -Node::kLargest) return INT64_MIN;
+      return position < Node::kLargest ? position : INT64_MAX;
     };
     if (as_int(start) && as_int(end)) {
       starts.push_back(far(start));

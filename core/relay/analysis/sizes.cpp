@@ -49,7 +49,9 @@ bool is_at_most(const Size& a, const Size& b) {
 /// Where begin lies beyond the axis the count is 0 by itself, so only what is counted is kept within it.
 std::optional<Slice> numpy_slice(const Size& begin, const Size& end, int64_t stride, const Size& extent) {
   auto is_beyond = [&](const Size& at) {
-    return as_int(at) && !as_int(extent) && std::abs(int_value(at)) >= kBeyondAnyAxis;
+    // INT64_MIN, which means the front, has no absolute value.
+    return as_int(at) && !as_int(extent) &&
+           (int_value(at) >= kBeyondAnyAxis || int_value(at) <= -kBeyondAnyAxis);
   };
   const bool forward = stride > 0;
   std::optional<Position> first = position(in_range(begin), extent), last = position(in_range(end), extent);
