@@ -169,8 +169,10 @@ constexpr Command kCommands[] = {
     },
     {
         "quantize",
-        "--model M [--shape NAME=DIMS]... --out FILE.onnx [--calibrate NAME=FILE]... [--samples N] [--seed S]",
-        "quantize a model to 8 bits, calibrated on given or random inputs, and write it as an ONNX file (QDQ)",
+        "--model M [--shape NAME=DIMS]... --out FILE.onnx [--calibrate NAME=FILE]... [--samples N] [--seed "
+        "S]",
+        "quantize a model to 8 bits, calibrated on given or random inputs, and write it as an ONNX file "
+        "(QDQ)",
         {"tune quantize --model resnet50 --out resnet50-int8.onnx --samples 32",
          "tune quantize --model net.onnx --out net-int8.onnx --calibrate data=images.npy"},
         quantize_command,

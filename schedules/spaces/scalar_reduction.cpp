@@ -18,8 +18,8 @@ bool runs_in_lanes(const Block& block, const Target& target) {
   const Binary* binary = block.body.as<Store>()->value.as<Binary>();
   const BlockIter& last = block.iters.back();
   return binary && last.kind == IterKind::kReduce &&
-         loads_in_strides(binary->b, last.var, 1, /*past_others=*/true) && int_value(last.extent) >= kFewest &&
-         target.lanes() >= kFewest;
+         loads_in_strides(binary->b, last.var, 1, /*past_others=*/true) &&
+         int_value(last.extent) >= kFewest && target.lanes() >= kFewest;
 }
 
 /// The terms along the lanes of several vectors; the end of a row that does not fill them is masked.
