@@ -4,8 +4,7 @@
 //   ./run bench long-programs [--lets 25000,50000,100000] [--nested 20000]
 //
 // One process; a stage's time is of one run, in milliseconds, and `processor` is what all of them took of
-// processors, whatever else ran. Linear stages take twice as long for twice the
-// lets.
+// processors, whatever else ran. Linear stages take twice as long for twice the lets.
 #include <fmt/core.h>
 
 #include <chrono>

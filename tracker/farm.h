@@ -394,8 +394,9 @@ class Farm {
   std::set<std::string> expelled_;           // keys that are refused; without keys, names
   std::map<std::string, size_t> returned_;   // by the same: leases handed back since a result was recorded
   std::map<std::string, size_t> devices_;    // by the same: devices named since then
-  std::map<std::string, Health> health_;     // by name of a worker
-  std::set<std::string> drained_;            // names
+  std::map<std::string, std::string> device_of_;  // by name of a worker: the digest of the last it was
+  std::map<std::string, Health> health_;          // by name of a worker
+  std::set<std::string> drained_;                 // names
   std::unordered_map<JobId, size_t> open_;
   Queues pending_;                       // never tried; may name closed trials
   Queues ready_;                         // built for runners; as pending_

@@ -5,6 +5,7 @@
 
 #include "core/support/bounded_json.h"
 #include "core/support/error.h"
+#include "core/support/text.h"
 #include "tracker/defaults.h"
 #include "tracker/device_class.h"
 #include "tracker/farm.h"
@@ -101,6 +102,7 @@ void Farm::forget_name(const std::string& name) {
   expelled_.erase(name);  // a key stays
   returned_.erase(name);
   devices_.erase(name);
+  device_of_.erase(name);
   health_.erase(name);
 }
 
@@ -132,9 +134,13 @@ void Farm::greet(const Peer& peer, const wire::Hello& hello, const std::string& 
         peer, version,
         {Code::kNotAllowed, fmt::format("the name `{}` belongs to a worker with another key", hello.worker)});
   const std::string& who = key.empty() ? hello.worker : key;
-  // With its first lease a device becomes a row of the database, of up to kDeviceLimit bytes.
-  const bool is_new = known == workers_.end() || known->second.device != hello.device;
-  if (is_new && ++devices_[who] > kDevicesToExpel) expelled_.insert(who);
+  // With its first lease a device becomes a row of the database, of up to kDeviceLimit bytes. A worker that
+  // starts again and again is the device that it was.
+  if (!expelled_.contains(who) && (known == workers_.end() || known->second.device != hello.device))
+    if (std::string device = sha256(hello.device); device != device_of_[hello.worker]) {
+      device_of_[hello.worker] = std::move(device);
+      if (++devices_[who] > kDevicesToExpel) expelled_.insert(who);
+    }
   // Asked last, since a name is not known to be its own before.
   if (expelled_.contains(who))
     return refuse(

@@ -187,6 +187,7 @@ std::optional<Convolution> transformable_convolution(const Func& func) {
     return std::nullopt;
   }
 }
+
 bool has_winograd(const Func& func, const Target& target) {
   auto c = transformable_convolution(func);
   return c && target.lanes() > 1 && !winograd_tiles(*c, target, {}).empty();

@@ -252,6 +252,16 @@ TEST(Farm, HoldsOutAgainstAWorkerOfManyDevices) {
   }
 }
 
+TEST(Farm, AWorkerThatStartsAgainAndAgainIsOneDevice) {
+  Bench b;
+  for (size_t life = 0; life < defaults::kDevicesToExpel + 10; ++life) {
+    const Peer peer = fmt::format("p{}", life);
+    b.step(
+        Received{peer, wire::Hello{.worker = "w", .device = R"({"host": "h"})", .backends = {"cpu"}}, "k"});
+    ASSERT_THAT(b.sent<wire::Welcome>(peer), SizeIs(1)) << life;
+  }
+}
+
 TEST(Farm, WhoMeasuresMayHandBackAsOftenAsItLikes) {
   Bench b;
   b.join("p", "v", 1);

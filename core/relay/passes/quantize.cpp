@@ -101,7 +101,7 @@ class Quantizer final : public ExprMutator {
   Expr visit_call(const Ref<Call>& e) override {
     // A bias first: it is also a sum, and rewrites the product inside on its way.
     if (is_bias(*e) && is_product_(*e->args[0].as<Call>())) return biased(*e);
-    if (operator_of(e) && is_product_(*e)) return product(*e);
+    if (is_product_(*e)) return product(*e);
     const Op* op = operator_of(e);
     if (!op) return visit_default(e);
     // What a concatenation chooses from is a tuple, which chosen_from does not answer with.
@@ -273,7 +273,7 @@ std::vector<NarrowOperand> narrow_operands(const Ref<Function>& function) {
   std::vector<NarrowOperand> operands;
   post_order(function->body, [&](const NodeRef& node) {
     const Call* call = node.as<Call>();
-    if (!call || !operator_of(Expr(call)) || !is_product(*call)) return;
+    if (!call || !is_product(*call)) return;
     const ProductAxes axes = axes_of(*call);
     const bool rows = axes.of_data && axes.summed.size() == 1;
     const Expr &data = call->args[0], &weight = call->args[1];
