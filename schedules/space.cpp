@@ -59,6 +59,14 @@ bool has_other_rows(const Func& func, const Target& target) {
   return has_rows(func, target) && !has_rows_alone(func, target);
 }
 
+bool has_first_implicit_gemm(const Func& func, const Target& target) {
+  return implicit_gemm(func, target) == ImplicitGemm::kFirst;
+}
+
+bool has_other_implicit_gemm(const Func& func, const Target& target) {
+  return implicit_gemm(func, target) == ImplicitGemm::kOther;
+}
+
 bool has_vector_reduction(const Func& func, const Target& target) {
   auto reduction = main_reduction(func, target);
   return reduction && !reduction->broadcasts();
@@ -108,10 +116,15 @@ constexpr DesignSpace kContraction{
 constexpr DesignSpace kStrassen{
     "strassen", "large matrix products with fewer multiplications: seven products of sums of quadrants",
     has_strassen, generate_strassen};
-constexpr DesignSpace kImplicitGemm{
+/// One space in two places: before the tiles of rows where these are clearly slower, else after them.
+constexpr DesignSpace kFirstImplicitGemm{
+    "implicit-gemm",
+    "convolutions as one matrix product over all positions, where rows are cut into tiles badly",
+    has_first_implicit_gemm, generate_implicit_gemm};
+constexpr DesignSpace kOtherImplicitGemm{
     "implicit-gemm",
     "convolutions as one matrix product over all positions: windows gathered, in register tiles",
-    has_implicit_gemm, generate_implicit_gemm};
+    has_other_implicit_gemm, generate_implicit_gemm};
 constexpr DesignSpace kVectorReduction{
     "vector-reduction",
     "depthwise convolutions, poolings, sums: vectors combined with vectors, in register tiles",
@@ -122,9 +135,16 @@ constexpr DesignSpace kOtherRows{
 constexpr DesignSpace kGeneric{"generic",
                                "any program: blocks one by one, outer loops parallel, inner ones vectorized",
                                always, generate_generic};
-constexpr const DesignSpace* kSpaces[] = {&kWinograd,        &kRows,      &kScan,
-                                          &kContraction,     &kStrassen,  &kImplicitGemm,
-                                          &kVectorReduction, &kOtherRows, &kGeneric};
+constexpr const DesignSpace* kSpaces[] = {&kWinograd,
+                                          &kRows,
+                                          &kScan,
+                                          &kFirstImplicitGemm,
+                                          &kContraction,
+                                          &kStrassen,
+                                          &kOtherImplicitGemm,
+                                          &kVectorReduction,
+                                          &kOtherRows,
+                                          &kGeneric};
 }  // namespace
 
 std::span<const DesignSpace* const> design_spaces() { return kSpaces; }

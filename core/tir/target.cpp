@@ -76,6 +76,8 @@ bool Target::operator==(const Target& other) const { return to_text(*this) == to
 
 bool Target::converts_half() const { return vector_bits >= 256 || triple.starts_with("aarch64"); }
 
+bool Target::broadcasts_operands() const { return vector_bits >= 512 || !triple.starts_with("x86_64"); }
+
 std::string to_text(const Target& target) {
   std::vector<std::string> fields;
   for (const TextField& f : kTexts) {

@@ -28,6 +28,9 @@ struct Target {
   int lanes_at_once() const;
   /// Vectors of floats of 16 bits are widened by an instruction: AVX2 comes with F16C, AArch64 has it always.
   bool converts_half() const;
+  /// A multiply-add broadcasts an element of memory itself, or multiplies by a lane of another vector. Where
+  /// neither is there, a broadcast is an instruction of its own, and takes a register.
+  bool broadcasts_operands() const;
   /// Of equal text.
   bool operator==(const Target& other) const;
 

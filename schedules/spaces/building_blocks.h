@@ -176,7 +176,10 @@ bool has_winograd(const tir::Func& func, const Target& target);
 void generate_winograd(Schedule& schedule, const Target& target, const Policy& policy);
 
 /// The space of schedules that begin with `im2col`; of the program's dominant reduction.
-bool has_implicit_gemm(const tir::Func& func, const Target& target);
+/// Whether a convolution may be one product over all positions, and stands before its register tiles of rows:
+/// where these are estimated to be clearly slower.
+enum class ImplicitGemm : uint8_t { kNone, kOther, kFirst };
+ImplicitGemm implicit_gemm(const tir::Func& func, const Target& target);
 void generate_implicit_gemm(Schedule& schedule, const Target& target, const Policy& policy);
 
 /// The space of schedules that begin with `strassen`; of the program's dominant reduction.

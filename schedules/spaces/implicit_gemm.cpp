@@ -22,6 +22,8 @@ constexpr double kGatherCycles = 12;
 constexpr double kShown = 0.2, kResultsOfATile = 2;
 /// The model's error: with a measurement, a schedule need not be tried that is estimated this much slower.
 constexpr double kHopeless = 1.02;
+/// Estimated at this share of the direct algorithm's time, it is taken without a measurement.
+constexpr double kClear = 0.93;
 
 /// The gathered windows are the data in its own order: rows and columns of as many elements.
 bool is_view(const Block& columns) {
@@ -87,22 +89,26 @@ int64_t spatial_variables(const VectorReduction& reduction) {
 }
 }  // namespace
 
-bool has_implicit_gemm(const Func& func, const Target& target) {
+ImplicitGemm implicit_gemm(const Func& func, const Target& target) {
   Schedule s(func);
   inline_elementwise(s);
   Ref<Block> block = dominant_reduction(s.func());
   auto direct = block ? vector_reduction(block) : std::nullopt;
-  if (!direct || vector_width(*direct, target) == 1 || !direct->broadcasts()) return false;
-  if (reduction_chain(s.func(), target).size() > 1) return false;
+  if (!direct || vector_width(*direct, target) == 1 || !direct->broadcasts()) return ImplicitGemm::kNone;
+  if (reduction_chain(s.func(), target).size() > 1) return ImplicitGemm::kNone;
   try {
     Product product = flatten(s, block);
     auto flat = vector_reduction(s[product.block]);
-    if (!flat || vector_width(*flat, target) == 1) return false;
-    if (spatial_variables(*flat) == spatial_variables(*direct)) return false;  // one row, or one column
-    double cycles = tilings(*flat, target)[0].cost + gathering(product, *flat, target);
-    return cycles <= kHopeless * tilings(*direct, target)[0].cost;
+    if (!flat || vector_width(*flat, target) == 1) return ImplicitGemm::kNone;
+    // One row, or one column.
+    if (spatial_variables(*flat) == spatial_variables(*direct)) return ImplicitGemm::kNone;
+    const double cycles = tilings(*flat, target)[0].cost + gathering(product, *flat, target);
+    const double share = cycles / tilings(*direct, target)[0].cost;
+    if (share > kHopeless) return ImplicitGemm::kNone;
+    // What gathering costs is known too badly for that.
+    return share <= kClear && product.gathered == 0 ? ImplicitGemm::kFirst : ImplicitGemm::kOther;
   } catch (const Error&) {
-    return false;  // no convolution
+    return ImplicitGemm::kNone;  // no convolution
   }
 }
 

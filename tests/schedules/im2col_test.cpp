@@ -156,6 +156,27 @@ TEST(ImplicitGemm, IsOfferedWhereItMayPay) {
   EXPECT_FALSE(offered(inverted_residual({}, kFloat32))) << "three convolutions";
 }
 
+TEST(ImplicitGemm, ComesFirstWhereRowsAreCutBadly) {
+  const ConvShape narrow{.out_blocks = 60,
+                         .in_blocks = 20,
+                         .height = 7,
+                         .width = 7,
+                         .kernel = 1,
+                         .pad = 0,
+                         .lanes = 8,
+                         .in_lanes = 8};
+  auto first = [](const ConvShape& shape, const Target& target) {
+    return std::string(spaces_for(tir::with_constant_params(conv2d(shape, kFloat32), 2), target)[0]->name);
+  };
+  EXPECT_EQ(first(narrow, avx2_target()), "implicit-gemm") << "two vectors by seven need 17 registers";
+  ConvShape wide = narrow;
+  wide.height = wide.width = 12;
+  EXPECT_EQ(first(wide, avx2_target()), "contraction");
+  ConvShape window = narrow;
+  window.kernel = 3;
+  EXPECT_NE(first(window, avx2_target()), "implicit-gemm") << "nothing is gathered without a measurement";
+}
+
 TEST(ImplicitGemm, OneTapGathersNothing) {
   const Target target = avx512_target();
   for (int64_t stride : {1, 2}) {

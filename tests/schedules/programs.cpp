@@ -22,6 +22,14 @@ Target avx512_target() {
   return target;
 }
 
+Target avx2_target() {
+  Target target = avx512_target();
+  target.triple = "x86_64-pc-linux-gnu";
+  target.vector_bits = 256;
+  target.vector_registers = 16;
+  return target;
+}
+
 Func conv2d(const ConvShape& c, DataType dtype) {
   FuncBuilder f;
   int64_t padded_h = c.height + 2 * c.pad, padded_w = c.width + 2 * c.pad;

@@ -13,6 +13,8 @@ namespace lathe::schedule {
 
 /// A machine to schedule for: two cores with 32 vectors of 512 bits.
 Target avx512_target();
+/// 16 registers of 256 bits; broadcasts are instructions of their own.
+Target avx2_target();
 
 /// A named program for tests. Integer programs have exact results whatever the order of sums.
 struct Program {
