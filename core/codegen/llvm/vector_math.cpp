@@ -51,11 +51,7 @@ class Math {
   V with_sign_of(V magnitude, V sign) {
     return b_.CreateBinaryIntrinsic(llvm::Intrinsic::copysign, magnitude, sign);
   }
-  /// NaN has no integer value: where one is needed, 0 stands in and `or_nan` brings the NaN back.
-  V number_or_zero(V x) { return scales_ ? x : b_.CreateSelect(b_.CreateFCmpUNO(x, x), real(0), x); }
-  /// y, which is computed from x or from what number_or_zero made of it.
-  V or_nan(V x, V y) { return scales_ ? y : b_.CreateSelect(b_.CreateFCmpUNO(x, x), x, y); }
-  /// 2^n for -126 <= n <= 127.
+  /// 2^n for -126 <= n <= 127; infinity for 128.
   V power_of_two(V n) { return from_bits(b_.CreateShl(b_.CreateAdd(n, integer(127)), integer(23))); }
 
   /// x 2^floor(n), and as that would be for a NaN or an infinite n, in one instruction.
@@ -63,6 +59,7 @@ class Math {
 
   V exp(V x);
   V exp_of_bounded(V x);  // -104 <= x <= 88.8
+  V exp_of_normal(V x);   // -87 <= x <= 88.8; infinity already from 88.4 on
   V expm1(V x);
   V log(V x);
   V tanh(V x);
@@ -83,6 +80,10 @@ class Math {
  private:
   struct Reduced {
     V n, r;
+  };
+  struct PowerOfTwo {
+    V n, r;
+    V whole;  // n as an integer, null where `scaled` needs none
   };
   /// x = n pi/2 + r, |r| <= pi/4; of 0 for what is no number or a giant, for which no digit would be right.
   Reduced reduce_by_half_pi(V x) {
@@ -114,11 +115,23 @@ class Math {
 
   /// x = n ln 2 + r, |r| <= ln 2 / 2. ln 2 in two parts, the first short enough that n times it is exact
   /// (Cody and Waite).
-  Reduced reduce_by_ln2(V x) {
-    V n = call(llvm::Intrinsic::roundeven, b_.CreateFMul(x, real(1.44269504f)));
+  PowerOfTwo reduce_by_ln2(V x) {
+    // Where n is needed as an integer, it is read from the last bits of a float whose last place is 1. That
+    // is a conversion which NaN may go through: it has no integer, but r is NaN as well.
+    constexpr double kLastPlaceIsOne = 0x1.8p23;
+    constexpr uint32_t kItsBits = 0x4b400000;
+    V n = nullptr, whole = nullptr;
+    if (scales_) {
+      n = call(llvm::Intrinsic::roundeven, b_.CreateFMul(x, real(1.44269504f)));
+    } else {
+      V shifted = fma(x, real(1.44269504f), real(kLastPlaceIsOne));
+      n = b_.CreateFSub(shifted, real(kLastPlaceIsOne));
+      whole = b_.CreateSub(bits(shifted), integer(kItsBits));
+    }
     V r = fma(n, real(-0.693359375f), x);
-    return {n, fma(n, real(2.12194440e-4f), r)};
+    return {n, fma(n, real(2.12194440e-4f), r), whole};
   }
+  V exp_of_rest(V r) { return b_.CreateFAdd(fma(exp_tail(r), b_.CreateFMul(r, r), r), real(1)); }
   /// (e^r - 1 - r) / r^2 for |r| <= ln 2 / 2 (coefficients of Cephes' expf).
   V exp_tail(V r) {
     return polynomial(r, {1.9875691500e-4f, 1.3981999507e-3f, 8.3334519073e-3f, 4.1665795894e-2f,
@@ -162,23 +175,29 @@ Math::V Math::scaled(V x, V n) {
 }
 
 /// Beyond these bounds the result is 0 or infinity; within them the power of two can be made.
-Math::V Math::exp(V x) { return or_nan(x, exp_of_bounded(number_or_zero(clamp(x, -104.0f, 88.8f)))); }
+Math::V Math::exp(V x) { return exp_of_bounded(clamp(x, -104.0f, 88.8f)); }
 
 /// e^x = 2^n e^r.
 Math::V Math::exp_of_bounded(V x) {
-  auto [n, r] = reduce_by_ln2(x);
-  V y = b_.CreateFAdd(fma(exp_tail(r), b_.CreateFMul(r, r), r), real(1));
+  auto [n, r, whole] = reduce_by_ln2(x);
+  V y = exp_of_rest(r);
   if (scales_) return scaled(y, n);
   // 2^n in two steps: n reaches from -150 (subnormal results) to 128.
-  V whole = to_int(n), half = b_.CreateAShr(whole, integer(1));
+  V half = b_.CreateAShr(whole, integer(1));
   return b_.CreateFMul(b_.CreateFMul(y, power_of_two(half)), power_of_two(b_.CreateSub(whole, half)));
+}
+
+Math::V Math::exp_of_normal(V x) {
+  auto [n, r, whole] = reduce_by_ln2(x);
+  V y = exp_of_rest(r);
+  return scales_ ? scaled(y, n) : b_.CreateFMul(y, power_of_two(whole));
 }
 
 /// For |x| <= 88.
 Math::V Math::expm1(V x) {
-  auto [n, r] = reduce_by_ln2(x);
+  auto [n, r, whole] = reduce_by_ln2(x);
   V tail = fma(exp_tail(r), b_.CreateFMul(r, r), r);  // e^r - 1
-  V scale = scales_ ? scaled(real(1), n) : power_of_two(to_int(n));
+  V scale = scales_ ? scaled(real(1), n) : power_of_two(whole);
   return fma(tail, scale, b_.CreateFSub(scale, real(1)));
 }
 
@@ -215,22 +234,27 @@ Math::V Math::log(V x) {
 
 /// tanh |x| = (e^2|x| - 1) / (e^2|x| + 1), and an odd polynomial near 0 (Cephes' tanhf).
 Math::V Math::tanh(V x) {
-  V a = call(llvm::Intrinsic::fabs, number_or_zero(x));
+  V a = call(llvm::Intrinsic::fabs, x);
   V t = expm1(b_.CreateFMul(clamp(a, 0, 9.1f), real(2)));
   V large = b_.CreateFDiv(t, b_.CreateFAdd(t, real(2)));
   V square = b_.CreateFMul(a, a);
   V p = polynomial(square, {-5.70498872745e-3f, 2.06390887954e-2f, -5.37397155531e-2f, 1.33314422036e-1f,
                             -3.33332819422e-1f});
   V small = fma(b_.CreateFMul(p, square), a, a);
-  return or_nan(x, with_sign_of(b_.CreateSelect(b_.CreateFCmpOLT(a, real(0.625f)), small, large), x));
+  return with_sign_of(b_.CreateSelect(b_.CreateFCmpOLT(a, real(0.625f)), small, large), x);
 }
 
-/// Where e^-x overflows, 1 over infinity is 0, as it should be.
-Math::V Math::sigmoid(V x) { return b_.CreateFDiv(real(1), b_.CreateFAdd(real(1), exp(b_.CreateFNeg(x)))); }
+/// Where e^-x overflows, 1 over infinity is 0, as it should be; where it would be subnormal, 1 is added to
+/// it.
+Math::V Math::sigmoid(V x) {
+  V minus_x = b_.CreateFNeg(x);
+  V power = scales_ ? exp(minus_x) : exp_of_normal(clamp(minus_x, -87.0f, 88.8f));
+  return b_.CreateFDiv(real(1), b_.CreateFAdd(real(1), power));
+}
 
 /// A polynomial up to 1; beyond it 1 - e^-(polynomial).
 Math::V Math::erf(V x) {
-  V a = call(llvm::Intrinsic::fabs, number_or_zero(x)), square = b_.CreateFMul(a, a);
+  V a = call(llvm::Intrinsic::fabs, x), square = b_.CreateFMul(a, a);
   // After N. Juffa's single-precision erf: fitted on [0, 0.921875] and [0.921875, 4].
   V small = polynomial(square, {-5.96761703e-4f, 4.99119423e-3f, -2.67681349e-2f, 1.12819925e-1f,
                                 -3.76125336e-1f, 1.28379166e-1f});
@@ -242,7 +266,7 @@ Math::V Math::erf(V x) {
   for (float c : {-1.06777877e-1f, -6.34846687e-1f, -1.28717512e-1f}) r = fma(r, bounded, real(c));
   r = fma(r, bounded, b_.CreateFNeg(bounded));
   V large = b_.CreateFSub(real(1), exp_of_bounded(r));
-  return or_nan(x, with_sign_of(b_.CreateSelect(b_.CreateFCmpOGT(a, real(0.921875f)), large, small), x));
+  return with_sign_of(b_.CreateSelect(b_.CreateFCmpOGT(a, real(0.921875f)), large, small), x);
 }
 
 /// The quadrant picks the polynomial and the sign (coefficients of Cephes' sinf and cosf).
