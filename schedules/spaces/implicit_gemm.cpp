@@ -105,8 +105,8 @@ ImplicitGemm implicit_gemm(const Func& func, const Target& target) {
     const double cycles = tilings(*flat, target)[0].cost + gathering(product, *flat, target);
     const double share = cycles / tilings(*direct, target)[0].cost;
     if (share > kHopeless) return ImplicitGemm::kNone;
-    // What gathering costs is known too badly for that.
-    return share <= kClear && product.gathered == 0 ? ImplicitGemm::kFirst : ImplicitGemm::kOther;
+    // What copies of windows that overlap cost is known too badly for that.
+    return share <= kClear && product.copies <= 0 ? ImplicitGemm::kFirst : ImplicitGemm::kOther;
   } catch (const Error&) {
     return ImplicitGemm::kNone;  // no convolution
   }

@@ -172,9 +172,13 @@ TEST(ImplicitGemm, ComesFirstWhereRowsAreCutBadly) {
   ConvShape wide = narrow;
   wide.height = wide.width = 12;
   EXPECT_EQ(first(wide, avx2_target()), "contraction");
+  ConvShape strided = narrow;
+  strided.height = strided.width = 14;
+  strided.stride = 2;
+  EXPECT_EQ(first(strided, avx2_target()), "implicit-gemm") << "no element is gathered twice";
   ConvShape window = narrow;
   window.kernel = 3;
-  EXPECT_NE(first(window, avx2_target()), "implicit-gemm") << "nothing is gathered without a measurement";
+  EXPECT_NE(first(window, avx2_target()), "implicit-gemm") << "windows are not copied without a measurement";
 }
 
 TEST(ImplicitGemm, OneTapGathersNothing) {
