@@ -27,9 +27,15 @@ OpenRecords records_of(const std::string& database) {
 BestBuild best_build(const relay::Module& fused, const Target& target, const BuildSource& source) {
   const double allowed = source.max_relative_error;
   if (!source.open) {
+    // Without bounds and values all dimensions are as any.
+    const tuner::OpenPrograms open =
+        source.open_dims.named.empty()
+            ? tuner::OpenPrograms()
+            : tuner::open_programs(fused, tuner::open_points(fused, source.open_dims));
+    const auto family = [&](const tir::Func& workload) { return tuner::family_of_known(open, workload); };
     tuner::CheckedBuild build = tuner::checked_build(
-        fused, target, tuner::default_schedules(target, schedule::rounding_within(allowed)),
-        tuner::default_schedules(target), allowed);
+        fused, target, {tuner::default_schedules(target, schedule::rounding_within(allowed)), family},
+        {tuner::default_schedules(target), family}, allowed);
     report_refusal(build, allowed);
     return {std::move(build.image), 0, build.refused ? 0 : build.difference};
   }

@@ -57,8 +57,11 @@ void write(const std::string& path, const TuneJob& job, runtime::ModuleImage ima
 }
 
 void write_untuned(const std::string& path, const TuneJob& job, const PreparedJob& prepared) {
+  const tuner::OpenPrograms open = tuner::open_programs(prepared.fused, prepared.points);
+  const auto family = [&](const tir::Func& workload) { return tuner::family_of_known(open, workload); };
   write(path, job,
-        tuner::final_build(prepared.fused, prepared.target, tuner::default_schedules(prepared.target)));
+        tuner::final_build(prepared.fused, prepared.target,
+                           {tuner::default_schedules(prepared.target), family}));
 }
 
 /// Returns how far the outputs are off, where constants are kept in half precision.

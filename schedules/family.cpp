@@ -1,10 +1,12 @@
 #include "schedules/family.h"
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 #include <optional>
 #include <span>
 
+#include "core/arith/simplify.h"
 #include "core/tir/dims.h"
 #include "core/tir/join_dims.h"
 #include "schedules/anatomy.h"
@@ -24,6 +26,11 @@ constexpr DimValues kOne{1, 1, 1}, kFew{2, 4, 4}, kAny{0, std::numeric_limits<in
 constexpr size_t kMostGraded = 2;
 /// And of more than this nothing.
 constexpr size_t kMostDims = 3;
+
+/// And of values that were given no more are cut apart.
+constexpr size_t kMostGiven = 4;
+/// Of small images, which a register tile has several of.
+constexpr DimValues kFewImages{2, 4, 2}, kManyImages{.typical = 8};
 
 /// A load is indexed by a sum of a spatial variable and one of the reduction.
 bool reads_windows(const Block& block) {
@@ -71,21 +78,57 @@ class ImageSizes {
     constexpr int64_t kFewestRows = 8, kLargestImage = 1024;
     int64_t size = kTypicalDim;
     while (size < kLargestImage && extents(size).least < kFewestRows) size *= 2;
-    return values(kAny.max, size);
+    return values({.typical = size});
   }
 
   /// Images of which the results have fewer rows and columns than a tile of transforms, whatever the batch;
   /// nothing where none are.
-  std::optional<std::vector<DimValues>> of_few_rows() const {
-    constexpr int64_t kMostRows = 3, kLargestImage = 1 << 16;
+  std::optional<std::vector<DimValues>> of_few_rows(int64_t most_rows) const {
+    constexpr int64_t kLargestImage = 1 << 16;
+    auto is_few = [&](int64_t size) { return extents(size).most_of_results <= most_rows; };
     int64_t size = 1;
-    while (size <= kLargestImage && extents(2 * size).most_of_results <= kMostRows) size *= 2;
+    while (size <= kLargestImage && is_few(2 * size)) size *= 2;
     // All are batches, or one row has them all: nothing tells images apart.
-    if (size == 1 || size > kLargestImage) return std::nullopt;
-    return values(size, size);
+    if (!is_few(size) || size > kLargestImage) return std::nullopt;
+    for (int64_t step = size / 2; step > 0; step /= 2)
+      if (is_few(size + step)) size += step;
+    return values({.max = size, .typical = size});
   }
 
+  /// Images of few rows and columns, wherever the kernel sees them: those that have the same ones are one.
+  std::vector<std::vector<DimValues>> small() const {
+    std::vector<std::vector<DimValues>> found;
+    if (images() == 0) return found;
+    for (DimValues image : alike(std::nullopt, images() == 1 ? kMostRowsAlone : kMostRows))
+      found.push_back(values(image));
+    return found;
+  }
+
+  /// Images of one row, or of one column, of few results.
+  std::vector<std::vector<DimValues>> narrow() const {
+    constexpr int64_t kMostResults = 8;
+    std::vector<std::vector<DimValues>> found;
+    const auto few = of_few_rows(kMostResults);
+    for (size_t d = 0; d < dims_.size() && few && images() > 1; ++d) {
+      if (batch_[d]) continue;
+      for (DimValues line : alike(d, 1)) found.push_back(*few), found.back()[d] = line;
+    }
+    return found;
+  }
+
+  const std::vector<bool>& batches() const { return batch_; }
+  /// How many dimensions are those of images.
+  int64_t images() const { return std::count(batch_.begin(), batch_.end(), false); }
+
  private:
+  /// What is small of one direction, of images of two, and how many sizes of these at most. Each is compiled.
+  static constexpr int64_t kMostRowsAlone = 3, kMostRows = 2;
+  static constexpr size_t kMostSmall = 3;
+
+  struct Rows {
+    std::vector<int64_t> extents;
+    int64_t least = 0, most = 0;
+  };
   struct Extents {
     int64_t least = std::numeric_limits<int64_t>::max(), most_of_results = 0;
   };
@@ -100,13 +143,58 @@ class ImageSizes {
     });
   }
 
-  std::vector<DimValues> values(int64_t most, int64_t typical) const {
+  std::vector<DimValues> values(DimValues image) const {
     std::vector<DimValues> values(dims_.size(), kAny);
     for (size_t i = 0; i < values.size(); ++i) {
-      values[i].typical = batch_[i] ? 1 : typical;
-      if (!batch_[i]) values[i].max = most;
+      values[i].typical = 1;
+      if (!batch_[i]) values[i] = image;
     }
     return values;
+  }
+
+  /// Sizes of images, or of their dimension `along`, at which the kernel sees as many rows, 1 to `most_rows`.
+  std::vector<DimValues> alike(std::optional<size_t> along, int64_t most_rows) const {
+    constexpr int64_t kLargestImage = 1 << 10;
+    std::vector<DimValues> found;
+    Rows before;
+    for (int64_t size = 1, first = 1; size <= kLargestImage && before.most <= most_rows; ++size) {
+      Rows now = rows(size, along);
+      if (now.extents == before.extents && size > 1) continue;
+      if (before.least >= 1 && found.size() < kMostSmall)
+        found.push_back({.min = first, .max = size - 1, .typical = size - 1});
+      first = size;
+      before = std::move(now);
+    }
+    return found;
+  }
+
+  /// Of images of a size: the extents that several sizes have in common, and those of results.
+  Rows rows(int64_t size, std::optional<size_t> along) const {
+    Rows result{.least = std::numeric_limits<int64_t>::max()};
+    const size_t count = program_->params.size();
+    for (size_t p = 0; p < count; ++p)
+      for (const Expr& extent : program_->params[p]->shape) {
+        if (as_int(extent) || is_one_of(dims_, batch_, extent)) continue;
+        if (along && !uses_var(extent, dims_[*along].get())) continue;
+        const bool is_result = p + static_cast<size_t>(program_->outputs) >= count;
+        const std::optional<int64_t> now = at(extent, size, along);
+        if (!now || (!is_result && at(extent, kFar, along) != at(extent, kFar + 1, along))) continue;
+        result.extents.push_back(*now);
+        result.least = std::min(result.least, *now);
+        result.most = std::max(result.most, *now);
+      }
+    return result;
+  }
+  static constexpr int64_t kFar = 1 << 16;
+
+  /// Nothing where it depends on other dimensions than `along`.
+  std::optional<int64_t> at(const Expr& extent, int64_t size, std::optional<size_t> along) const {
+    VarMap numbers;
+    for (size_t i = 0; i < dims_.size(); ++i)
+      if (!along || i == *along) numbers[dims_[i].get()] = Expr(batch_[i] ? 1 : size);
+    const Expr value = simplify(substitute(extent, numbers));
+    const int64_t* number = as_int(value);
+    return number ? std::optional(*number) : std::nullopt;
   }
 
   /// Of those that are open and no batches.
@@ -134,28 +222,150 @@ class ImageSizes {
   std::vector<bool> batch_;
 };
 
-/// A convolution that is computed another way where there are few rows: directly, and not by transforms,
-/// whose tiles would be mostly padding and whose weights are several times as many. With strides the direct
-/// way is chosen for larger images, too.
-bool is_transformable(const Func& program) {
+/// Up to how many rows and columns of results a convolution is computed another way: directly, and not by
+/// transforms, whose tiles would be mostly padding and whose weights are several times as many. With strides
+/// transforms save less. Nothing where it is not transformed anyway.
+std::optional<int64_t> rows_without_transforms(const Func& program) {
   const Func typical = at_typical_dims(program);
   const std::optional<Convolution> found = transformable_convolution(typical);
-  if (!found) return false;
+  if (!found) return std::nullopt;
   const auto reduction = vector_reduction(found->block);
-  return reduction && reduction->broadcasts() &&
-         std::any_of(found->windows.begin(), found->windows.end(),
-                     [](const Window& window) { return window.taps > 1; }) &&
-         std::all_of(found->windows.begin(), found->windows.end(),
-                     [](const Window& window) { return window.stride == 1; });
+  const bool has_taps = std::any_of(found->windows.begin(), found->windows.end(),
+                                    [](const Window& window) { return window.taps > 1; });
+  if (!reduction || !reduction->broadcasts() || !has_taps) return std::nullopt;
+  const bool has_strides = std::any_of(found->windows.begin(), found->windows.end(),
+                                       [](const Window& window) { return window.stride > 1; });
+  return has_strides ? 4 : 3;
 }
 
+double product_of(std::span<const int64_t> values) {
+  return std::accumulate(values.begin(), values.end(), 1.0,
+                         [](double product, int64_t value) { return product * static_cast<double>(value); });
+}
+
+/// The dominant reduction sums products over a window, if only of one element.
+bool is_convolution(const Func& program) {
+  const std::vector<int64_t> many(dims_of(*program).size(), kTypicalDim);
+  const Ref<Block> block = dominant_reduction(with_dims(program, many));
+  return block && block->reads.size() > 1 && reads_windows(*block);
+}
+
+/// What a member is to be for, and how its program comes about.
+struct Grade {
+  std::vector<DimValues> dims;
+  bool is_small = false;  // sizes that its dimensions agree in are numbers
+};
+
 /// Of what is no product of matrices.
-std::vector<Member> family_of_images(const Func& program) {
-  const ImageSizes sizes(program);
-  const Member any = member_of(program, sizes.of_many_rows());
-  const auto few = sizes.of_few_rows();
-  if (!few || !is_transformable(any.program)) return {any};
-  return {member_of(program, *few), any};
+std::vector<Grade> image_grades(const Func& program, const Func& joined) {
+  std::vector<Grade> grades;
+  if (is_convolution(program)) {
+    const ImageSizes sizes(program);
+    const std::vector<bool>& batches = sizes.batches();
+    const bool has_batch = std::find(batches.begin(), batches.end(), true) != batches.end();
+    for (const std::vector<DimValues>& image : sizes.small())
+      for (DimValues batch : {kOne, kFewImages, kManyImages}) {
+        // Images of two directions are many kinds already.
+        if (sizes.images() > 1 && batch == kFewImages) continue;
+        Grade grade{.dims = image, .is_small = true};
+        for (size_t i = 0; i < batches.size(); ++i)
+          if (batches[i]) grade.dims[i] = batch;
+        grades.push_back(std::move(grade));
+        if (!has_batch) break;
+      }
+  }
+  const ImageSizes sizes(joined);
+  const std::vector<DimValues> any = sizes.of_many_rows();
+  // Images of one direction that have few rows are all small.
+  if (const auto most = rows_without_transforms(member_of(joined, any).program); most && sizes.images() > 1) {
+    for (const std::vector<DimValues>& line : sizes.narrow())
+      grades.push_back({.dims = line, .is_small = true});
+    if (const auto few = sizes.of_few_rows(*most)) grades.push_back({.dims = *few});
+  }
+  grades.push_back({.dims = any});
+  return grades;
+}
+
+/// All combinations, the last dimension fastest: narrower values before wider ones in each.
+std::vector<Grade> product_grades(size_t count) {
+  const std::vector<DimValues> values =
+      count > kMostGraded ? std::vector{kOne, kAny} : std::vector{kOne, kFew, kAny};
+  std::vector<Grade> grades;
+  std::vector<size_t> digits(count);
+  for (;;) {
+    Grade& grade = grades.emplace_back();
+    for (size_t digit : digits) grade.dims.push_back(values[digit]);
+    size_t last = count;
+    while (last > 0 && ++digits[last - 1] == values.size()) digits[--last] = 0;
+    if (last == 0) return grades;
+  }
+}
+
+bool contains(const std::vector<DimValues>& dims, std::span<const int64_t> values) {
+  for (size_t i = 0; i < dims.size(); ++i)
+    if (values[i] < dims[i].min || values[i] > dims[i].max) return false;
+  return true;
+}
+
+/// Some call may have these.
+bool may_occur(const std::vector<DimValues>& dims, const KnownDims& known) {
+  for (size_t i = 0; i < dims.size() && !known.most.empty(); ++i)
+    if (dims[i].max < known.least[i] || dims[i].min > known.most[i]) return false;
+  return true;
+}
+
+/// The values that calls of the member have, from small to large, each in no dimension below the one before.
+std::vector<std::pair<std::vector<int64_t>, double>> values_within(const std::vector<DimValues>& dims,
+                                                                   const KnownDims& known) {
+  std::vector<std::pair<std::vector<int64_t>, double>> inside, chain;
+  for (const auto& each : known.weights)
+    if (contains(dims, each.first)) inside.push_back(each);
+  std::stable_sort(inside.begin(), inside.end(),
+                   [](const auto& a, const auto& b) { return product_of(a.first) < product_of(b.first); });
+  for (const auto& each : inside) {
+    bool grows = true;
+    for (size_t i = 0; i < dims.size() && !chain.empty(); ++i)
+      grows &= each.first[i] >= chain.back().first[i];
+    if (grows) chain.push_back(each);
+  }
+  return chain;
+}
+
+/// The last grade, which has all values, as one for each of the values that were given, up to the mean of its
+/// own and the next, by ratio. Those that come to the same schedule are one kernel.
+std::vector<Grade> cut_at_values(const Grade& all, const KnownDims& known) {
+  auto values = values_within(all.dims, known);
+  while (values.size() > kMostGiven)
+    values.erase(std::min_element(values.begin(), values.end(),
+                                  [](const auto& a, const auto& b) { return a.second < b.second; }));
+  std::vector<Grade> grades;
+  for (size_t v = 0; v < values.size(); ++v) {
+    Grade& grade = grades.emplace_back(all);
+    for (size_t i = 0; i < grade.dims.size(); ++i) {
+      const int64_t value = values[v].first[i];
+      grade.dims[i].typical = value;
+      if (v + 1 == values.size() || value == values[v + 1].first[i]) continue;
+      const double mean = std::sqrt(static_cast<double>(value) * static_cast<double>(values[v + 1].first[i]));
+      grade.dims[i].max = std::max(static_cast<int64_t>(mean), value);
+    }
+  }
+  return grades.empty() ? std::vector{all} : grades;
+}
+
+/// Made for values that calls have: the most frequent of those that were given, else as near to the typical
+/// one as the bounds allow.
+void fit_typical(std::vector<DimValues>& dims, const KnownDims& known) {
+  const auto values = values_within(dims, known);
+  if (!values.empty()) {
+    const auto most = std::max_element(values.begin(), values.end(),
+                                       [](const auto& a, const auto& b) { return a.second < b.second; });
+    for (size_t i = 0; i < dims.size(); ++i) dims[i].typical = most->first[i];
+    return;
+  }
+  for (size_t i = 0; i < dims.size() && !known.most.empty(); ++i)
+    dims[i].typical =
+        std::clamp(dims[i].typical, std::max(known.least[i], dims[i].min),
+                   std::max({std::min(known.most[i], dims[i].max), known.least[i], dims[i].min}));
 }
 
 Func with_typical(const Func& program, size_t dim, int64_t value) {
@@ -164,13 +374,25 @@ Func with_typical(const Func& program, size_t dim, int64_t value) {
   return seal(std::move(copy));
 }
 
+/// `part` of the program, in which some of the dimensions are numbers, made for these values.
+Func made_for(Func part, const Func& program, const std::vector<DimValues>& dims) {
+  const std::vector<Var> all = dims_of(*program), open = dims_of(*part);
+  for (size_t left = 0; left < open.size(); ++left) {  // those that stay are numbered anew
+    const DimValues& values =
+        dims.at(static_cast<size_t>(std::find(all.begin(), all.end(), open[left]) - all.begin()));
+    if (values.typical != kTypicalDim) part = with_typical(part, left, values.typical);
+  }
+  return part;
+}
+
+Member small_member(const Func& program, const std::vector<DimValues>& dims) {
+  std::vector<Bound> bounds;
+  for (const DimValues& each : dims) bounds.push_back({each.min, each.max});
+  return {dims, made_for(with_dims_within(program, bounds), program, dims)};
+}
+
 /// One below, at and above multiples of vectors and register tiles, and less than any of these.
 constexpr int64_t kEdges[] = {2, 7, 15, 16, 17, 33, 61};
-
-double product_of(std::span<const int64_t> values) {
-  return std::accumulate(values.begin(), values.end(), 1.0,
-                         [](double product, int64_t value) { return product * static_cast<double>(value); });
-}
 
 /// Less of the other dimensions where one is large: the unscheduled program is to run at a size that is no
 /// larger than the one that is measured.
@@ -200,14 +422,7 @@ bool has_shapes(const Func& program, std::span<const int64_t> values) {
 Member member_of(const Func& program, const std::vector<DimValues>& dims) {
   std::vector<int64_t> numbers;
   for (const DimValues& each : dims) numbers.push_back(each.is_number() ? each.min : kStaysOpen);
-  Member member{dims, with_dims(program, numbers)};
-  size_t left = 0;  // those that stay are numbered anew
-  for (const DimValues& each : dims) {
-    if (each.is_number()) continue;
-    if (each.typical != kTypicalDim) member.program = with_typical(member.program, left, each.typical);
-    ++left;
-  }
-  return member;
+  return {dims, made_for(with_dims(program, numbers), program, dims)};
 }
 
 Func program_at(const Func& program, std::span<const int64_t> values) {
@@ -263,23 +478,31 @@ std::vector<std::vector<int64_t>> checked_dims(const Func& program) {
   return checked;
 }
 
-std::vector<Member> family_of(const Func& program) {
+std::vector<Member> family_of(const Func& program) { return family_within(program, {}); }
+
+std::vector<Member> family_within(const Func& program, const KnownDims& known) {
   const size_t count = dims_of(*program).size();
   if (count == 0) return {member_of(program, {})};
-  if (count > kMostDims || !is_product(program)) return family_of_images(join_open_dims(program));
-  // All combinations, the last dimension fastest: narrower values before wider ones in each.
-  const std::vector<DimValues> grades =
-      count > kMostGraded ? std::vector{kOne, kAny} : std::vector{kOne, kFew, kAny};
+  const bool is_image = count > kMostDims || !is_product(program);
+  const Func base = is_image ? join_open_dims(program) : program;
+  std::vector<Grade> grades = is_image ? image_grades(program, base) : product_grades(count);
+  const Grade all = std::move(grades.back());
+  grades.pop_back();
+  KnownDims left = known;  // that the others do not have
+  std::erase_if(left.weights, [&](const auto& each) {
+    return std::any_of(grades.begin(), grades.end(),
+                       [&](const Grade& grade) { return contains(grade.dims, each.first); });
+  });
+  std::vector<Grade> last = cut_at_values(all, left);
+  std::erase_if(grades, [&](const Grade& grade) { return !may_occur(grade.dims, known); });
+  for (Grade& grade : grades) fit_typical(grade.dims, known);
+  if (left.weights.empty()) fit_typical(last.back().dims, left);
+  grades.insert(grades.end(), last.begin(), last.end());
   std::vector<Member> family;
-  std::vector<size_t> digits(count);
-  for (;;) {
-    std::vector<DimValues> dims;
-    for (size_t digit : digits) dims.push_back(grades[digit]);
-    family.push_back(member_of(program, dims));
-    size_t last = count;
-    while (last > 0 && ++digits[last - 1] == grades.size()) digits[--last] = 0;
-    if (last == 0) return family;
+  for (const Grade& grade : grades) {
+    family.push_back(grade.is_small ? small_member(program, grade.dims) : member_of(base, grade.dims));
   }
+  return family;
 }
 
 }  // namespace lathe::schedule

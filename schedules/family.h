@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <limits>
+#include <map>
 #include <span>
 #include <vector>
 
@@ -28,10 +29,20 @@ struct Member {
   tir::Func program;            // unscheduled
 };
 
+/// What a build knows of the values that a program's dimensions have in its calls, in the order of dims_of().
+struct KnownDims {
+  std::vector<int64_t> least, most;                // empty: any
+  std::map<std::vector<int64_t>, double> weights;  // of values that are to be fast; empty: no one said
+};
+
 /// What is worth a kernel of its own; the first member that has the values in a call is its kernel, and the
 /// last one has all. One row of a matrix product wants other register tiles than four, and four others than
-/// many; where operands are read through windows, tiles are of one row anyway. REQUIRES: a canonical program.
+/// many; where operands are read through windows, tiles are of one row anyway. Small images, which are little
+/// more than their edges, have kernels with their rows and columns as numbers. REQUIRES: a canonical program.
 std::vector<Member> family_of(const tir::Func& program);
+/// The same for what is known: without the members that no call has values for, but the last one, and made
+/// for values that calls have.
+std::vector<Member> family_within(const tir::Func& program, const KnownDims& known);
 
 /// The member of a program for these values, of which those that are one value are numbers.
 Member member_of(const tir::Func& program, const std::vector<DimValues>& dims);

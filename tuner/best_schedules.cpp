@@ -64,8 +64,8 @@ bool BestSchedules::keeps_defaults(const std::vector<TunedMember>& family) {
 }
 
 std::vector<schedule::Member> BestSchedules::family(const tir::Func& workload) {
-  std::vector<schedule::Member> members = schedule::family_of(workload);
-  if (tir::dims_of(*workload).empty()) return members;
+  if (tir::dims_of(*workload).empty()) return schedule::family_of(workload);
+  std::vector<schedule::Member> members = family_of_known(open_, workload);
   std::lock_guard lock(mutex_);
   const auto wanted = open_.find(tir::workload_digest(workload));
   std::vector<TunedMember> tuned;

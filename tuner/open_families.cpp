@@ -36,9 +36,9 @@ std::optional<double> weight_of(const std::vector<int64_t>& sizes, const OpenPro
 }
 
 /// Ones alone tell nothing of other values, which are served as in an untuned build.
-void add_untuned(const tir::Func& program, const std::set<std::vector<bool>>& tuned,
+void add_untuned(std::vector<schedule::Member> members, const std::set<std::vector<bool>>& tuned,
                  std::vector<TunedMember>& family) {
-  for (schedule::Member& member : schedule::family_of(program)) {
+  for (schedule::Member& member : members) {
     std::vector<bool> ones;
     for (const DimValues& dim : member.dims) ones.push_back(dim.is_number());
     if (!tuned.contains(ones)) family.push_back({.member = std::move(member)});
@@ -136,7 +136,8 @@ std::vector<TunedMember> OpenFamilies::family(const tir::Func& program, const Op
     add_members(program, ones, wanted, family);
     if (family.size() > before) tuned.insert(std::move(ones));
   }
-  if (!tuned.empty() && !tuned.contains(std::vector<bool>(count))) add_untuned(program, tuned, family);
+  if (!tuned.empty() && !tuned.contains(std::vector<bool>(count)))
+    add_untuned(schedule::family_within(program, known_dims(wanted)), tuned, family);
   return family;
 }
 

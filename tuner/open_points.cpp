@@ -19,6 +19,9 @@ namespace {
 /// Each point is a search of its own for each kernel.
 constexpr size_t kMostPicked = 8, kMostGiven = 64;
 constexpr int kMostIntervals = 4;
+/// Stands in for any value of a dimension without an upper bound: what is made of it and of others like it is
+/// a number still.
+constexpr int64_t kMostUnbounded = 1 << 20;
 /// Of one kernel: some hundredths of a second, of which a measurement takes some tens, and the unscheduled
 /// program a hundred times as long.
 constexpr double kMostFlops = 2e9, kMostBytes = 256e6;
@@ -147,15 +150,12 @@ OpenPoints open_points(const relay::Module& fused, const OpenDims& open) {
   if (result.dims.empty()) return result;
   result.points = product_of(values_of(result.dims, open));
   result.given = true;
-  bool bounded = true;
   for (const Var& dim : result.dims) {
     const DimRange range = open.range(dim->name);
     result.given &= !range.values.empty();
-    bounded &= range.is_bounded();
     result.least.push_back(range.min);
-    result.most.push_back(range.max);
+    result.most.push_back(std::min(range.max, kMostUnbounded));
   }
-  if (!bounded) result.least = result.most = {};
   if (!result.given) {
     const std::vector<LoweredCall> calls = open_calls(fused);
     std::vector<OpenPoint> light;
@@ -211,6 +211,18 @@ OpenPrograms open_programs(const relay::Module& fused, const OpenPoints& points)
     }
   }
   return programs;
+}
+
+schedule::KnownDims known_dims(const OpenProgram& program) {
+  schedule::KnownDims known{.least = program.least, .most = program.most, .weights = {}};
+  if (program.given) known.weights = program.weights;
+  return known;
+}
+
+std::vector<schedule::Member> family_of_known(const OpenPrograms& programs, const tir::Func& workload) {
+  const auto found = programs.find(tir::workload_digest(workload));
+  return schedule::family_within(workload,
+                                 found == programs.end() ? schedule::KnownDims() : known_dims(found->second));
 }
 
 }  // namespace lathe::tuner

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "core/relay/expr.h"
+#include "schedules/family.h"
 #include "tuner/dataflow.h"
 #include "tuner/open_dims.h"
 
@@ -25,7 +26,7 @@ struct OpenPoints {
   std::vector<Var> dims;  // of the inputs of main, in the order of the plan's
   std::vector<OpenPoint> points;
   bool given = false;                // all values were, and others do not count
-  std::vector<int64_t> least, most;  // that each dimension may be; empty where one has no bound
+  std::vector<int64_t> least, most;  // that each dimension may be
 
   bool none() const { return points.empty(); }
   /// "batch=8, length=128".
@@ -56,5 +57,10 @@ struct OpenProgram {
 /// open_points.
 using OpenPrograms = std::map<std::string, OpenProgram>;
 OpenPrograms open_programs(const relay::Module& fused, const OpenPoints& points);
+
+schedule::KnownDims known_dims(const OpenProgram& program);
+/// The family of a workload by what its program's calls are known to have; any values, where it is not among
+/// the programs.
+std::vector<schedule::Member> family_of_known(const OpenPrograms& programs, const tir::Func& workload);
 
 }  // namespace lathe::tuner

@@ -43,6 +43,36 @@ Func with_dims(const Func& func, std::span<const int64_t> values) {
   return with_simple_shapes(bound.cast<FuncNode>());
 }
 
+Func with_dims_within(const Func& func, std::span<const Bound> bounds) {
+  const std::vector<Var> dims = dims_of(*func);
+  CHECK(dims.size() == bounds.size(), "{} bounds for {} dimensions of {}", bounds.size(), dims.size(),
+        func->name);
+  Analyzer known;
+  for (size_t i = 0; i < dims.size(); ++i) known.bind(dims[i], bounds[i]);
+  auto of_dims_alone = [&](const Expr& e) {
+    bool has = false, others = false;
+    post_order(e, [&](const NodeRef& node) {
+      const auto* v = node.as<VarNode>();
+      if (!v && !node.as<Load>()) return;
+      const bool is_dim =
+          std::any_of(dims.begin(), dims.end(), [&](const Var& dim) { return dim.get() == v; });
+      (is_dim ? has : others) = true;
+    });
+    return has && !others;
+  };
+  NodeRef bound = rewrite(func, [&](const NodeRef& node) -> NodeRef {
+    if (!node.as<VarNode>() && !node.as<Binary>()) return node;
+    const Expr e = node.cast<ExprNode>();
+    if (e.dtype() != kInt64) return node;
+    if (const Binary* b = node.as<Binary>(); b && as_int(b->a) && as_int(b->b))
+      return binary(b->op, b->a, b->b);
+    if (!of_dims_alone(e)) return node;
+    const Bound value = known.bound(known.simplify(e));
+    return value.is_point() ? NodeRef(Expr(value.min)) : node;
+  });
+  return with_simple_shapes(bound.cast<FuncNode>());
+}
+
 /// Types say (n + 1 + 1 - 2) + 1 where tensor programs, which compare shapes often, are to say n + 1.
 Func with_simple_shapes(const Func& func) {
   if (dims_of(*func).empty()) return func;

@@ -4,6 +4,7 @@
 #include <span>
 #include <string_view>
 
+#include "core/arith/simplify.h"
 #include "core/tir/stmt.h"
 
 namespace lathe::tir {
@@ -17,6 +18,10 @@ inline constexpr int64_t kStaysOpen = -1;
 /// `func` with these values for its dimensions. REQUIRES: as many as dims_of() gives, none negative but those
 /// that stay open.
 Func with_dims(const Func& func, std::span<const int64_t> values);
+
+/// `func` for calls of which the dimensions are in these bounds: whatever is one number for all of them is
+/// that number. REQUIRES: a bound for each, none empty; `func` has its index arithmetic in int64.
+Func with_dims_within(const Func& func, std::span<const Bound> bounds);
 
 /// `func` with simple shapes and extents: whoever compares or rebuilds these finds them as they are.
 Func with_simple_shapes(const Func& func);

@@ -41,6 +41,31 @@ std::vector<Tensor> run(const Func& func, std::vector<Tensor> tensors) {
   return tensors;
 }
 
+TEST(DimsWithin, WhatIsOneNumberForAllOfThemIsThatNumber) {
+  const Func func = parse_func(R"(
+func rows[n, m](x: float32[n, m]) -> (y: float32[n, (m + 1) // 2]) {
+  block root {
+    for i in 0..n { for j in 0..(m + 1) // 2 {
+      block b(spatial r in 0..n = i, spatial c in 0..(m + 1) // 2 = j) {
+        reads x[r, c * 2]
+        writes y[r, c]
+        y[r, c] = select(c < (m + 1) // 2 - 1, x[r, c * 2], 0.0)
+    } } }
+} })");
+  EXPECT_EQ(shape_of_result(with_dims_within(func, std::vector<Bound>{{0, 9}, {3, 4}})), "n, 2");
+  EXPECT_EQ(shape_of_result(with_dims_within(func, std::vector<Bound>{{3, 3}, {3, 5}})), "3, (m + 1) // 2");
+  const Func within = with_dims_within(func, std::vector<Bound>{{0, 9}, {3, 4}});
+  EXPECT_EQ(find_fault(within, level_of(within)), std::nullopt);
+  EXPECT_EQ(print(within).find("//"), std::string::npos);
+  for (int64_t m : {3, 4}) {
+    const std::vector<int64_t> dims = {5, m};
+    const Tensor x = random_tensor({5, m}, kFloat32, 1), y({5, 2}, kFloat32);
+    EXPECT_EQ(max_relative_error(run(with_dims(within, dims), {x, y}).back(),
+                                 run(with_dims(func, dims), {x, y}).back()),
+              0);
+  }
+}
+
 TEST(JoinDims, RowsAndColumnsThatNothingTellsApartAreOne) {
   const Func func = parse_func(kPointwise), joined = join_open_dims(func);
   EXPECT_EQ(shape_of_result(joined), "n, 2, h * w");

@@ -182,6 +182,24 @@ TEST_F(OpenFamiliesTest, AreWhatWasMeasuredAtTheSizes) {
   EXPECT_EQ(given[0].trace, found[1]);
 }
 
+TEST_F(OpenFamiliesTest, UntunedOnesAreForTheValuesThatCallsMayHave) {
+  auto dims = [&](const std::string& open) {
+    const OpenPrograms programs = open_programs(fused_, open_points(fused_, parse_open_dims({open})));
+    std::vector<schedule::DimValues> found;
+    for (const schedule::Member& member : family_of_known(programs, program()))
+      found.push_back(member.dims.at(0));
+    return found;
+  };
+  using schedule::DimValues;
+  EXPECT_EQ(dims("n=1..512"), (std::vector<DimValues>{{1, 1, 1}, {2, 4, 4}, {.typical = 64}}));
+  // No member for what no call has, but the last one is right for all.
+  EXPECT_EQ(dims("n=3..20"), (std::vector<DimValues>{{2, 4, 4}, {.typical = 20}}));
+  EXPECT_EQ(dims("n=100..300"), (std::vector<DimValues>{{.typical = 100}}));
+  // Between two values that were given, at their mean by ratio.
+  EXPECT_EQ(dims("n=8..512,16,256"), (std::vector<DimValues>{{.max = 64, .typical = 16}, {.typical = 256}}));
+  EXPECT_EQ(dims("n=1..512,3,128"), (std::vector<DimValues>{{1, 1, 1}, {2, 4, 3}, {.typical = 128}}));
+}
+
 TEST_F(OpenFamiliesTest, BuildsAreRightAtAllSizes) {
   const std::vector<std::string> found = traces(2);
   measured(1, to_json(schedule::default_trace(by_size_.at(1)->workload, target_)), 1e-6f);
@@ -219,7 +237,7 @@ TEST_F(OpenFamiliesTest, WhereTheUntunedBuildWonFamiliesAreItsOwn) {
   for (const db::Measurement& known : store_.history(workloads_.at(16), id_))
     if (known.trace == by_default) id = known.id;
   store_.set_choice({.key = key, .tasks = {{workloads_.at(16), id}}});
-  EXPECT_EQ(built(), schedule::family_of(program()).size());
+  EXPECT_EQ(built(), family_of_known(open_programs(fused_, points_), program()).size());
 }
 
 }  // namespace

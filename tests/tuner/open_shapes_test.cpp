@@ -188,6 +188,30 @@ const std::vector<OpenModel>& image_models() {
        " (nn.depth_to_space(%1, block_size=2), %2.0, multiply(%2.1, mean(%2.1, axis=[2, 3], keepdims=True)),"
        " %2.2) }",
        {{{1, 16, 1, 1}, {16, 16, 1, 1}}, {{2, 16, 5, 17}, {16, 16, 1, 1}}, {{1, 16, 33, 8}, {16, 16, 1, 1}}}},
+      // Small images have kernels with rows and columns as numbers, for one and for many.
+      {"StridedToOneRow",
+       "def @main[n, h, w](%x: Tensor[(n, 16, h, w), float32]) {"
+       " %0 = sin(cast(reshape(arange(0, 4608, 1), newshape=[32, 16, 3, 3]), dtype=\"float32\"));"
+       " nn.conv2d(%x, %0, strides=[2, 2], padding=[1, 1, 1, 1], channels=32, kernel_size=[3, 3]) }",
+       {{{1, 16, 1, 1}},
+        {{3, 16, 2, 1}},
+        {{1, 16, 2, 2}},
+        {{9, 16, 3, 4}},
+        {{1, 16, 9, 1}},
+        {{1, 16, 8, 8}}}},
+      {"SignalsOfAFewRows",
+       "def @main[n, t](%x: Tensor[(n, 1, t), float32]) {"
+       " %0 = sin(cast(reshape(arange(0, 2048, 1), newshape=[16, 1, 128]), dtype=\"float32\"));"
+       " %1 = cos(cast(reshape(arange(0, 1536, 1), newshape=[32, 16, 3]), dtype=\"float32\"));"
+       " %2 = nn.conv1d(%x, %0, strides=[64], channels=16, kernel_size=[128]);"
+       " nn.conv1d(%2, %1, strides=[2], padding=[1, 1], channels=32, kernel_size=[3]) }",
+       {{{1, 1, 128}},
+        {{2, 1, 191}},
+        {{3, 1, 192}},
+        {{8, 1, 256}},
+        {{1, 1, 319}},
+        {{11, 1, 320}},
+        {{1, 1, 1000}}}},
       // Few rows and columns have a kernel of their own, which does not transform.
       {"ConvolutionOfKnownWeights",
        "def @main[n, h, w](%x: Tensor[(n, 16, h, w), float32]) {"
@@ -198,6 +222,9 @@ const std::vector<OpenModel>& image_models() {
         {{3, 16, 2, 3}},
         {{1, 16, 4, 2}},
         {{1, 16, 2, 17}},
+        {{1, 16, 1, 5}},
+        {{2, 16, 8, 1}},
+        {{7, 16, 2, 2}},
         {{2, 16, 13, 9}}}},
   };
   return kModels;
@@ -264,8 +291,9 @@ TEST(OpenShapes, FewRowsAreConvolvedByAnotherKernel) {
     for (const runtime::Step& step : bound.steps) steps.push_back(step.when != 0);
     return steps;
   };
-  EXPECT_EQ(running(1, 1), running(2, 2));
-  EXPECT_NE(running(2, 2), running(32, 32));
+  EXPECT_NE(running(1, 1), running(2, 2));
+  EXPECT_EQ(running(3, 3), running(3, 2));
+  EXPECT_NE(running(3, 3), running(32, 32));
   // A long row is no small image.
   EXPECT_EQ(running(2, 64), running(32, 32));
 }
