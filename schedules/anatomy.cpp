@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "core/tir/machine.h"
 #include "core/tir/regions.h"
 
 namespace lathe::schedule {
@@ -82,12 +83,6 @@ const Load* widened_load(const Expr& e, const Var& k, int64_t extent) {
   if (!load || !is_contiguous(load->indices, k)) return nullptr;
   const int64_t* last = as_int(load->buffer->shape.back());
   return last && *last % extent == 0 ? load : nullptr;
-}
-
-/// How many products of this type one lane of `sum` takes; 0 when there is no such instruction.
-int64_t dot_length(DataType product, DataType sum) {
-  if (sum == kInt32 && (product == kInt8 || product == kUInt8)) return 4;
-  return sum == kFloat32 && product == kBFloat16 ? 2 : 0;
 }
 
 /// What `block` adds to its sum, when that is a product; or null.

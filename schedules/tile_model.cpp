@@ -72,6 +72,7 @@ class Model {
     const auto bits = static_cast<int>(vector_width(reduction, target)) * 32;
     const DataType operands = reduction.operands.empty() ? kFloat32 : reduction.operands[0].buffer->dtype;
     multiply_adds_ = products_of(machine, operands, reduction.dot.has_value()).at(bits);
+    pairs_ = reduction.dot && operands == kInt16;
     loads_ = machine.loads.at(bits);
     latency_ = machine.latency;
     line_loads_ = machine.l1_bandwidth / machine.l2_bandwidth;
@@ -160,11 +161,13 @@ class Model {
     return conflicting_lines(target_, addresses);
   }
 
-  /// Accumulators, the operand with fewest vectors held, one more for the others.
+  /// Accumulators, the operand with fewest vectors held, one more for the others, and one for products of
+  /// pairs before they are added.
   int64_t registers(const std::vector<int64_t>& sizes) const {
     int64_t held = INT64_MAX;
     for (const Operand& operand : reduction_.operands) held = std::min(held, loads(operand, sizes));
-    return product(sizes) + held + (reduction_.operands.size() > 1 ? 1 : 0) + (broadcasts_ ? 1 : 0);
+    return product(sizes) + held + (reduction_.operands.size() > 1 ? 1 : 0) + (broadcasts_ ? 1 : 0) +
+           (pairs_ ? 1 : 0);
   }
 
   /// Mean over the tiles: lowering gives those at an edge code of their own, for the smaller tile they are.
@@ -220,6 +223,7 @@ class Model {
   double line_loads_;    // that hit the first-level cache, for one that brings in its line
   double weight_loads_;  // for each of weights
   bool broadcasts_;      // by instructions of their own
+  bool pairs_;           // are added by an instruction of their own
   std::vector<RegisterTile> tiles_;
 };
 }  // namespace

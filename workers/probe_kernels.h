@@ -17,6 +17,7 @@ struct ProductKind {
 inline constexpr ProductKind kProductKinds[] = {
     {"multiply_adds", kFloat32, kFloat32, kFloat32, 1},
     {"bfloat16_dots", kBFloat16, kBFloat16, kFloat32, 2},
+    {"int16_dots", kInt16, kInt16, kInt32, 2},
     {"int8_dots", kUInt8, kInt8, kInt32, 4},
 };
 

@@ -18,7 +18,7 @@ namespace {
 /// 2400).
 constexpr MachineModel znver4() {
   MachineModel model;
-  model.multiply_adds = model.bfloat16_dots = model.int8_dots = model.loads = {2, 2, 1};
+  model.multiply_adds = model.bfloat16_dots = model.int16_dots = model.int8_dots = model.loads = {2, 2, 1};
   model.l3_bandwidth = 27;
   model.memory_bandwidth = 9;
   model.streams = 20;
@@ -27,30 +27,59 @@ constexpr MachineModel znver4() {
   return model;
 }
 
-/// Without instructions for them, dot products are several others: rates as measured on Zen 4.
-constexpr MachineModel without_dots(RateByWidth units, RateByWidth bfloat16_dots, RateByWidth int8_dots) {
+/// Without instructions for them, dot products are several others, which share units: what kernels reach on
+/// Zen 3 beside 2 multiply-adds (bench/results/2026-11-26-fewer-bits.md).
+constexpr double kBFloat16Dots = 0.5, kInt16Dots = 1.4, kInt8Dots = 0.65;
+constexpr MachineModel widest_256() {
   MachineModel model;
-  model.multiply_adds = model.loads = units;
-  model.bfloat16_dots = bfloat16_dots;
-  model.int8_dots = int8_dots;
+  model.multiply_adds = model.loads = {2, 2, 0};
+  model.bfloat16_dots = {kBFloat16Dots, kBFloat16Dots, 0};
+  model.int16_dots = {kInt16Dots, kInt16Dots, 0};
+  model.int8_dots = {kInt8Dots, kInt8Dots, 0};
   return model;
 }
-constexpr MachineModel widest_256() { return without_dots({2, 2, 0}, {1, 1, 0}, {0.73, 0.73, 0}); }
-constexpr MachineModel widest_128() { return without_dots({2, 0, 0}, {1, 0, 0}, {0.73, 0, 0}); }
+constexpr MachineModel widest_128() {
+  MachineModel model;
+  model.multiply_adds = model.loads = {2, 0, 0};
+  model.bfloat16_dots = {kBFloat16Dots, 0, 0};
+  model.int16_dots = {kInt16Dots, 0, 0};
+  model.int8_dots = {kInt8Dots, 0, 0};
+  return model;
+}
+/// AVX-512 before it had dot products of bfloat16, and before it had those of bytes.
+constexpr MachineModel without_bfloat16() {
+  MachineModel model;
+  model.bfloat16_dots = {kBFloat16Dots, kBFloat16Dots, kBFloat16Dots};
+  return model;
+}
+constexpr MachineModel without_bytes() {
+  MachineModel model = without_bfloat16();
+  model.int16_dots = {kInt16Dots, kInt16Dots, kInt16Dots};
+  model.int8_dots = {kInt8Dots, kInt8Dots, kInt8Dots};
+  return model;
+}
 
-/// Neoverse N1: 64 KiB in four ways.
+/// Neoverse N1: 64 KiB in four ways. Pairs of int16 have no instruction.
 constexpr MachineModel aarch64() {
   MachineModel model = widest_128();
+  model.int16_dots = {kInt8Dots, 0, 0};
   model.l1_ways = 4;
   return model;
 }
 
+constexpr char kTwoUnits[] = "two units of 512 bits; bandwidths as znver5";
 constexpr char kFitted[] = "what the models of schedules were fitted to, on Zen 5";
 // The first that fits counts (machine_row): from the one processor to any.
 constexpr MachineRow kRows[] = {
     {"znver5", "", "znver5", 0, {}, kFitted},
     {"znver4", "", "znver4", 0, znver4(), "measured on a virtual machine of two cores"},
-    {"x86-64 with AVX-512", "x86_64", "", 512, {}, "two units of 512 bits; bandwidths as znver5"},
+    {"skylake-avx512", "x86_64", "skylake-avx512", 512, without_bytes(), kTwoUnits},
+    {"cascadelake", "x86_64", "cascadelake", 512, without_bfloat16(), kTwoUnits},
+    {"icelake-server", "x86_64", "icelake-server", 512, without_bfloat16(), kTwoUnits},
+    {"icelake-client", "x86_64", "icelake-client", 512, without_bfloat16(), kTwoUnits},
+    {"tigerlake", "x86_64", "tigerlake", 512, without_bfloat16(), kTwoUnits},
+    {"rocketlake", "x86_64", "rocketlake", 512, without_bfloat16(), kTwoUnits},
+    {"x86-64 with AVX-512", "x86_64", "", 512, {}, kTwoUnits},
     {"x86-64 with AVX2", "x86_64", "", 256, widest_256(), "two units of 256 bits; bandwidths as znver5"},
     {"x86-64", "x86_64", "", 0, widest_128(), "two units of 128 bits; bandwidths as znver5"},
     {"aarch64", "aarch64", "", 0, aarch64(), "two units of 128 bits (Neoverse N1); bandwidths as znver5"},
@@ -74,6 +103,11 @@ constexpr MachineField kFields[] = {
     LATHE_FIELD("bfloat16_dots_256", "a cycle", "pairs of bfloat16, 256 bits", bfloat16_dots.bits256,
                 kMayBeZero),
     LATHE_FIELD("bfloat16_dots_512", "a cycle", "pairs of bfloat16, 512 bits", bfloat16_dots.bits512,
+                kMayBeZero),
+    LATHE_FIELD("int16_dots_128", "a cycle", "pairs of 16-bit integers, 128 bits", int16_dots.bits128),
+    LATHE_FIELD("int16_dots_256", "a cycle", "pairs of 16-bit integers, 256 bits", int16_dots.bits256,
+                kMayBeZero),
+    LATHE_FIELD("int16_dots_512", "a cycle", "pairs of 16-bit integers, 512 bits", int16_dots.bits512,
                 kMayBeZero),
     LATHE_FIELD("int8_dots_128", "a cycle", "fours of 8-bit integers, 128 bits", int8_dots.bits128),
     LATHE_FIELD("int8_dots_256", "a cycle", "fours of 8-bit integers, 256 bits", int8_dots.bits256,
@@ -199,9 +233,16 @@ MachineLimits machine_limits(const MachineModel& machine, int cores, int threads
           scaled(machine.memory_bandwidth, machine.shared_memory)};
 }
 
+int64_t dot_length(DataType operands, DataType sum) {
+  if (sum == kFloat32) return operands == kBFloat16 ? 2 : 0;
+  if (sum != kInt32) return 0;
+  return operands == kInt16 ? 2 : operands == kInt8 || operands == kUInt8 ? 4 : 0;
+}
+
 const RateByWidth& products_of(const MachineModel& machine, DataType operands, bool dot) {
   if (!dot) return machine.multiply_adds;
-  return operands == kBFloat16 ? machine.bfloat16_dots : machine.int8_dots;
+  if (operands == kBFloat16) return machine.bfloat16_dots;
+  return operands == kInt16 ? machine.int16_dots : machine.int8_dots;
 }
 
 double l3_rate(const MachineModel& machine) {

@@ -26,6 +26,7 @@ struct RateByWidth {
 struct MachineModel {
   RateByWidth multiply_adds{2, 2, 2};  // of float32
   RateByWidth bfloat16_dots{2, 2, 2};  // adding two products to each float32
+  RateByWidth int16_dots{2, 2, 2};     // adding two products to each int32
   RateByWidth int8_dots{2, 2, 2};      // adding four products to each int32
   RateByWidth loads{2, 2, 2};          // that the first-level cache answers
   double latency = 4;                  // cycles from one multiply-add to the next of the same sum
@@ -76,6 +77,10 @@ MachineNumbers given_numbers(std::string_view target_text);
 
 /// Gives the target its row with `measured` in place of the row's numbers, and `given` in place of those.
 void set_machine(Target& target, const MachineNumbers& measured, const MachineNumbers& given);
+
+/// Products of operands of this type that a lane of a dot product adds to a sum of type `sum`; 0 where there
+/// is no dot product of them (docs/decisions/006-low-precision.md).
+int64_t dot_length(DataType operands, DataType sum);
 
 /// The instructions that multiply and add operands of this type, several products at a time where `dot`.
 const RateByWidth& products_of(const MachineModel& machine, DataType operands, bool dot);

@@ -1,5 +1,5 @@
-// Sums of products of 8-bit integers and of bfloat16: which instructions they become, and that these compute
-// what the interpreter does, at the extremes of the types too.
+// Sums of products of 8-bit integers, of int16 and of bfloat16: which instructions they become, and that
+// these compute what the interpreter does, at the extremes of the types too.
 #include <gtest/gtest.h>
 
 #include "core/codegen/host_target.h"
@@ -43,6 +43,10 @@ TEST(DotProduct, BecomesTheInstructionOfTheTarget) {
   EXPECT_GT(count(assembly(bytes, "cpu:mcpu=neoverse-n1"), "sdot"), 8);
   EXPECT_GT(count(assembly(schedule::dot_conv2d(kUInt8, kUInt8, 14), "cpu:mcpu=neoverse-n1"), "udot"), 8);
   EXPECT_EQ(count(assembly(bytes, "cpu:mcpu=cortex-a72"), "sdot"), 0);
+  const std::string shorts = assembly(schedule::dot_conv2d(kInt16, kInt16, 14), "cpu:mcpu=haswell");
+  EXPECT_GT(count(shorts, "vpmaddwd"), 8);
+  EXPECT_EQ(count(shorts, "vpmulld"), 0) << "no product by itself";
+  EXPECT_EQ(count(shorts, "vpmovsx"), 0) << "nor widened";
   EXPECT_GT(count(assembly(bfloats, "cpu:mcpu=cooperlake"), "vdpbf16ps"), 20);
   EXPECT_EQ(count(assembly(bfloats, "cpu:mcpu=cascadelake"), "vdpbf16ps"), 0);
   EXPECT_GT(count(assembly(bfloats, "cpu:mcpu=cascadelake"), "vfmadd"), 40);
@@ -201,7 +205,7 @@ void expect_same(const tir::Func& func, const Target& target) {
 TEST_P(DotProductOracle, ComputesWhatTheInterpreterDoes) {
   Target target = resolve_target(GetParam());
   for (Types types : {Types{kUInt8, kInt8}, Types{kInt8, kInt8}, Types{kInt8, kUInt8}, Types{kUInt8, kUInt8},
-                      Types{kBFloat16, kBFloat16}}) {
+                      Types{kInt16, kInt16}, Types{kBFloat16, kBFloat16}}) {
     SCOPED_TRACE(to_string(types.data) + " times " + to_string(types.weight));
     for (int64_t lanes : {16, 12})
       expect_same(schedule::dot_conv2d(types.data, types.weight, 9, 3, lanes), target);

@@ -7,6 +7,7 @@
 #include "core/tir/builder.h"
 #include "core/tir/interpret.h"
 #include "core/tir/lower.h"
+#include "core/tir/machine.h"
 #include "core/tir/prologue.h"
 #include "core/tir/verify.h"
 
@@ -73,9 +74,8 @@ Func conv2d(const ConvShape& c, DataType dtype) {
 
 Func dot_conv2d(DataType data_type, DataType weight_type, int64_t size, int64_t kernel, int64_t lanes) {
   FuncBuilder f;
-  bool ints = data_type.is_int();
-  int64_t group = ints ? 4 : 2, pad = kernel / 2;
-  DataType sum = ints ? kInt32 : kFloat32;
+  const DataType sum = data_type.is_int() ? kInt32 : kFloat32;
+  const int64_t group = dot_length(data_type, sum), pad = kernel / 2;
   Buffer data = f.input("data", {1, 2, size, size, lanes}, data_type);
   Buffer weight = f.input("weight", {2, 2, kernel, kernel, lanes / group, lanes, group}, weight_type);
   Buffer bias = f.input("bias", {2, lanes}, sum);
@@ -369,6 +369,7 @@ std::vector<Program> small_programs() {
       {"8-bit conv2d", dot_conv2d(kUInt8, kInt8, 7)},
       {"8-bit conv2d 1x1, signed", dot_conv2d(kInt8, kInt8, 6, 1)},
       {"bfloat16 conv2d", dot_conv2d(kBFloat16, kBFloat16, 5)},
+      {"int16 conv2d", dot_conv2d(kInt16, kInt16, 5)},
       {"8-bit dense", dot_dense(3, 64, 24)},
       {"depthwise", depthwise(2, 7, 1)},
       {"depthwise stride 2", depthwise(1, 14, 2)},

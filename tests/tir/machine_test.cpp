@@ -29,7 +29,7 @@ TEST(MachineRows, FarIsNeverFasterThanNear) {
     EXPECT_GE(m.l3_bandwidth, m.memory_bandwidth) << row.name;
     EXPECT_GE(m.l2_bandwidth, m.core_bandwidth) << row.name;
     EXPECT_GE(m.launch_cycles, m.task_cycles) << row.name;
-    for (const RateByWidth& rates : {m.multiply_adds, m.bfloat16_dots, m.int8_dots, m.loads}) {
+    for (const RateByWidth& rates : {m.multiply_adds, m.bfloat16_dots, m.int16_dots, m.int8_dots, m.loads}) {
       EXPECT_GT(rates.bits128, 0) << row.name;
       EXPECT_GE(rates.bits128, rates.bits256) << row.name;
       EXPECT_GE(rates.bits256, rates.bits512) << row.name;
@@ -44,6 +44,8 @@ TEST(MachineRows, TheMostSpecificOneCounts) {
   EXPECT_EQ(row("x86_64-unknown-linux-gnu", "znver4", 512), "znver4");
   EXPECT_EQ(row("x86_64-unknown-linux-gnu", "znver5", 256), "znver5");
   EXPECT_EQ(row("x86_64-unknown-linux-gnu", "sapphirerapids", 512), "x86-64 with AVX-512");
+  EXPECT_EQ(row("x86_64-unknown-linux-gnu", "skylake-avx512", 512), "skylake-avx512") << "no dot products";
+  EXPECT_EQ(row("x86_64-unknown-linux-gnu", "skylake-avx512", 256), "x86-64 with AVX2");
   EXPECT_EQ(row("x86_64-unknown-linux-gnu", "haswell", 256), "x86-64 with AVX2");
   EXPECT_EQ(row("x86_64-unknown-linux-gnu", "nehalem", 128), "x86-64");
   EXPECT_EQ(row("aarch64-unknown-linux-gnu", "neoverse-n1", 128), "aarch64");

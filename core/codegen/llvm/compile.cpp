@@ -43,8 +43,10 @@ MachineFeatures features_of(const llvm::TargetMachine& machine, const Target& ta
   auto has = [&](const char* features) { return info.checkFeatures(features); };
   if (machine.getTargetTriple().isAArch64()) return {.neon_dot = has("+dotprod")};
   if (!machine.getTargetTriple().isX86()) return {};
+  const bool vnni = has("+avx512vnni,+avx512vl");
   return {.avx512_lanes = has("+avx512f,+avx512vl") ? static_cast<unsigned>(target.lanes()) : 0,
-          .vnni = has("+avx512vnni,+avx512vl"),
+          .vnni = vnni,
+          .pairs = !vnni,
           .bfloat16 = has("+avx512bf16,+avx512vl")};
 }
 

@@ -1,4 +1,6 @@
-// Dot products: sums of 4 products of 8-bit integers, or of 2 of bfloat16, in the lanes of 32-bit results.
+// Dot products: sums of 4 products of 8-bit integers, or of 2 of int16 or bfloat16, in the lanes of 32-bit
+// results.
+#include <llvm/IR/InlineAsm.h>
 #include <llvm/IR/IntrinsicsAArch64.h>
 #include <llvm/IR/IntrinsicsX86.h>
 
@@ -7,6 +9,7 @@
 #include "core/codegen/llvm/emitter.h"
 #include "core/codegen/llvm/lanes.h"
 #include "core/support/error.h"
+#include "core/tir/machine.h"
 
 namespace lathe::codegen {
 namespace {
@@ -151,9 +154,16 @@ llvm::Value* odd_bytes(llvm::IRBuilder<>& b, Bytes v) {
   return v.is_signed ? b.CreateAShr(halves, 8) : b.CreateLShr(halves, 8);
 }
 
-/// acc + the sums of neighbouring products of i16 (x86: vpmaddwd).
-llvm::Value* add_pairs(llvm::IRBuilder<>& b, llvm::Value* acc, llvm::Value* x, llvm::Value* y) {
-  unsigned lanes = lane_count(acc);
+/// `v`, as something that is not known: LLVM's machine combiner adds sums of products up before it adds them
+/// to an accumulator, which shortens chains that are short already and takes a register for each.
+llvm::Value* opaque(llvm::IRBuilder<>& b, llvm::Value* v) {
+  auto* type = llvm::FunctionType::get(v->getType(), {v->getType()}, false);
+  return b.CreateCall(llvm::InlineAsm::get(type, "", "=x,0", /*hasSideEffects=*/false), {v});
+}
+
+/// The sums of neighbouring products of i16 (x86: vpmaddwd).
+llvm::Value* pair_sums(llvm::IRBuilder<>& b, llvm::Value* x, llvm::Value* y) {
+  const unsigned lanes = lane_count(x) / 2;
   llvm::Type* wide = lanes_of(b.getInt32Ty(), 2 * lanes);
   llvm::Value* products = b.CreateMul(b.CreateSExt(x, wide), b.CreateSExt(y, wide));
   std::vector<int> even, odd;
@@ -161,8 +171,7 @@ llvm::Value* add_pairs(llvm::IRBuilder<>& b, llvm::Value* acc, llvm::Value* x, l
     even.push_back(static_cast<int>(2 * l));
     odd.push_back(static_cast<int>(2 * l + 1));
   }
-  llvm::Value* sum = b.CreateAdd(b.CreateShuffleVector(products, even), b.CreateShuffleVector(products, odd));
-  return b.CreateAdd(acc, sum);
+  return b.CreateAdd(b.CreateShuffleVector(products, even), b.CreateShuffleVector(products, odd));
 }
 
 /// The instruction for so many 32-bit lanes; none for widths that the machine does not have.
@@ -181,8 +190,16 @@ llvm::Value* add_bytes(llvm::IRBuilder<>& b, const MachineFeatures& features, ll
   if (features.neon_dot && lane_count(acc) == 4) return neon_dot(b, acc, x, y);
   if (features.vnni && instruction != llvm::Intrinsic::not_intrinsic)
     return Vnni(b, instruction).add(acc, x, y);
-  acc = add_pairs(b, acc, even_bytes(b, x), even_bytes(b, y));
-  return add_pairs(b, acc, odd_bytes(b, x), odd_bytes(b, y));
+  // Added up before, for what follows waits for the accumulator.
+  llvm::Value* sum = b.CreateAdd(pair_sums(b, even_bytes(b, x), even_bytes(b, y)),
+                                 pair_sums(b, odd_bytes(b, x), odd_bytes(b, y)));
+  return b.CreateAdd(acc, sum);
+}
+
+/// acc + x . y for pairs of int16 in i32 lanes.
+llvm::Value* add_shorts(llvm::IRBuilder<>& b, llvm::Value* acc, llvm::Value* x, llvm::Value* y) {
+  llvm::Type* pairs = lanes_of(b.getInt16Ty(), 2 * lane_count(acc));
+  return b.CreateAdd(acc, pair_sums(b, b.CreateBitCast(x, pairs), b.CreateBitCast(y, pairs)));
 }
 
 /// acc + x . y for pairs of bfloat16 in i32 lanes: in vdpbf16ps, or as float32.
@@ -217,11 +234,13 @@ llvm::Value* Emitter::dot_product(const Binary& e) {
   if (!ints && e.dtype.element() != kFloat32) return nullptr;
   std::vector<Expr> terms;
   collect_terms(e.b, terms);
-  if (terms.size() != (ints ? 4 : 2)) return nullptr;
+  if (terms.size() != 2 && terms.size() != 4) return nullptr;
   std::optional<Product> dot = dot_product_of(terms);
   if (!dot) return nullptr;
   DataType same = dot->same->buffer->dtype, each = dot->each->buffer->dtype;
-  auto fits = [&](DataType type) { return ints ? type == kInt8 || type == kUInt8 : type == kBFloat16; };
+  auto fits = [&](DataType type) {
+    return dot_length(type, e.dtype.element()) == static_cast<int64_t>(terms.size());
+  };
   if (!fits(same) || !fits(each) || !storage(dot->same->buffer.get()).pointer ||
       !storage(dot->each->buffer.get()).pointer)
     return nullptr;
@@ -235,8 +254,13 @@ llvm::Value* Emitter::dot_product(const Binary& e) {
   // Beyond 16 lanes no instruction fits, and the general way takes any number of them.
   if (lanes <= 16)
     for (llvm::Value** v : {&acc, &x, &y}) *v = with_lanes(b_, *v, register_lanes(lanes));
-  llvm::Value* sum = ints ? add_bytes(b_, state_.features, acc, {x, same == kInt8}, {y, each == kInt8})
-                          : add_bfloats(b_, state_.features.bfloat16, acc, x, y);
+  llvm::Value* sum = !ints ? add_bfloats(b_, state_.features.bfloat16, acc, x, y)
+                     : same == kInt16
+                         ? add_shorts(b_, acc, x, y)
+                         : add_bytes(b_, state_.features, acc, {x, same == kInt8}, {y, each == kInt8});
+  // In one register: the instruction names it.
+  if (ints && state_.features.pairs && static_cast<int>(lane_count(sum)) <= state_.target.lanes())
+    sum = opaque(b_, sum);
   return with_lanes(b_, sum, lanes);
 }
 

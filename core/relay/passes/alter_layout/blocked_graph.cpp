@@ -1,8 +1,10 @@
 #include "core/relay/passes/alter_layout/blocked_graph.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "core/relay/analysis/call_type.h"
+#include "core/tir/machine.h"
 
 namespace lathe::relay {
 
@@ -50,13 +52,9 @@ bool is_shape(const Expr& e, const Ints& shape) {
 const std::string& op_name(const Call& call) { return call.callee.as<OpNode>()->name; }
 
 int64_t products_at_once(const Call& product) {
-  auto type = [](const Expr& e) { return tensor_type_of(e)->dtype; };
-  auto is_8_bit = [](DataType type) { return type == kInt8 || type == kUInt8; };
-  DataType data = type(product.args[0]), weight = type(product.args[1]);
-  DataType sum = product.checked_type.as<TensorType>()->dtype;
-  // As vpdpbusd and vdpbf16ps do, and their kin on other processors (docs/decisions/006-low-precision.md).
-  if (is_8_bit(data) && is_8_bit(weight) && sum == kInt32) return 4;
-  return data == kBFloat16 && weight == kBFloat16 && sum == kFloat32 ? 2 : 1;
+  const DataType sum = product.checked_type.as<TensorType>()->dtype;
+  auto length = [&](size_t i) { return dot_length(tensor_type_of(product.args[i])->dtype, sum); };
+  return length(0) == length(1) ? std::max<int64_t>(length(0), 1) : 1;
 }
 
 Expr transform(const Expr& e, const std::string& from, const std::string& to) {

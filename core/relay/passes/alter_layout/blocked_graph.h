@@ -67,8 +67,8 @@ const TensorType* tensor_type_of(const Expr& e);
 int64_t channels_of(const Expr& e);
 bool is_shape(const Expr& e, const Ints& shape);
 const std::string& op_name(const Call& call);
-/// Products that one instruction sums within a lane: 4 of 8-bit integers as int32, 2 of bfloat16 as float32;
-/// else 1. The operands' innermost axis must hold that many.
+/// Products that one instruction sums within a lane (dot_length), else 1. The operands' innermost axis must
+/// hold that many.
 int64_t products_at_once(const Call& product);
 
 // Constants are changed at once, the rest by calls.
