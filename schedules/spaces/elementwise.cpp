@@ -154,6 +154,18 @@ bool computes(const Block& block) {
   if (store) post_order(store->value, [&](const NodeRef& node) { found |= is_chain(node); });
   return found;
 }
+/// Casts real numbers to integers: two instructions for a vector, a dozen and two branches for an element,
+/// which may be beyond their range.
+bool rounds(const Block& block) {
+  const Store* store = block.body.as<Store>();
+  bool found = false;
+  if (store)
+    post_order(store->value, [&](const NodeRef& node) {
+      const Cast* cast = node.as<Cast>();
+      found |= cast && cast->dtype.is_int() && cast->value.dtype().is_float();
+    });
+  return found;
+}
 /// On a copy, with all that is element-wise inlined but `kept`.
 Ending ending(const Schedule& s, const std::string& kept, const Target& target) {
   Schedule trial = s;
@@ -278,7 +290,7 @@ ElementLoops element_loops(Schedule& s, BlockHandle block, const Target& target,
                         int_value(row.extent) >= kFewestLanes && target.lanes() >= kFewestLanes;
   if (!writes_vectors) return result;
   // Lanes that load elements one by one and store them as a vector pay where computing takes long.
-  result.gathers = choose_one_of(s, {0, 1}, computes(*body) ? 1 : 0, policy) == 1;
+  result.gathers = choose_one_of(s, {0, 1}, computes(*body) || rounds(*body) ? 1 : 0, policy) == 1;
   if (result.gathers) result.width = row_width(int_value(row.extent), target);
   return result;
 }
