@@ -2,6 +2,7 @@
 
 #include <filesystem>
 
+#include "cli/messages.h"
 #include "cli/shapes.h"
 #include "cli/target.h"
 #include "core/runtime/plan_dims.h"
@@ -58,6 +59,15 @@ void ModelFlags::add_build_to(Flags& flags) {
 
 std::string module_name(const std::string& model) { return std::filesystem::path(model).stem().string(); }
 
+relay::Module at_precision(const relay::Module& model, const std::string& precision, const Target& target) {
+  const tuner::Precision parsed = tuner::parse_precision(precision);
+  relay::Module result = tuner::at_precision(model, parsed, relay::NarrowCosts(target));
+  if (parsed != tuner::Precision::kBFloat16 && parsed != tuner::Precision::kInt8) return result;
+  if (const auto [all, kept] = tuner::count_products(result); kept > 0)
+    say("{}: {} of {} products stay in float32, which is as fast there or loses less", precision, kept, all);
+  return result;
+}
+
 BestBuild compile(const ModelFlags& flags, const Inputs& inputs) {
   std::string database = flags.database;
   // The usual one where it is: a model can be compiled before anything was tuned.
@@ -65,8 +75,8 @@ BestBuild compile(const ModelFlags& flags, const Inputs& inputs) {
     database = db::default_database_path();
   Target target = target_of(flags.target, database);
   const tuner::OpenDims open = tuner::parse_open_dims(flags.open);
-  relay::Module module = tuner::at_precision(tuner::load_model(flags.model, shapes_of(flags, inputs), open),
-                                             tuner::parse_precision(flags.precision));
+  const relay::Module module =
+      at_precision(tuner::load_model(flags.model, shapes_of(flags, inputs), open), flags.precision, target);
   BestBuild build =
       best_build(tuner::optimize(module, target), target,
                  {records_of(database), static_cast<int>(flags.threads), flags.max_relative_error, open});

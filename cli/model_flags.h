@@ -28,6 +28,9 @@ struct ModelFlags {
 /// The model's name without folder and ending.
 std::string module_name(const std::string& model);
 
+/// The model at a precision of --precision, for that target; says how many of its products stay in float32.
+relay::Module at_precision(const relay::Module& model, const std::string& precision, const Target& target);
+
 /// Compiles the model for the shapes given by --shape and by `inputs`, but for the dimensions of --open, with
 /// the best schedules of the database. Throws Error for an unknown model or target, shapes that do not fit,
 /// or a database that is named and cannot be read.

@@ -34,7 +34,6 @@
 #include "tuner/final_build.h"
 #include "tuner/load_model.h"
 #include "tuner/optimize.h"
-#include "tuner/precision.h"
 #include "tuner/whole_model.h"
 #include "workers/confine.h"
 #include "workers/device.h"
@@ -212,9 +211,9 @@ PreparedJob prepare_job(const TuneJob& job, Target target) {
   if (!job.json) say("{} for {}: reading the model", job.model, job.target);
   const std::string& source = job.file.empty() ? job.model : job.file;
   const tuner::OpenDims open = tuner::parse_open_dims(job.open);
-  const relay::Module model =
-      tuner::at_precision(tuner::load_model(source, job.shapes, open), tuner::parse_precision(job.precision));
   PreparedJob prepared{.target = std::move(target)};
+  const relay::Module model =
+      at_precision(tuner::load_model(source, job.shapes, open), job.precision, prepared.target);
   prepared.fused = tuner::optimize(model, prepared.target);
   prepared.points = tuner::open_points(prepared.fused, open);
   prepared.tasks = tuner::extract_tasks(prepared.fused, prepared.points);

@@ -7,9 +7,12 @@
 
 #include "core/codegen/host_target.h"
 #include "core/relay/analysis/call_type.h"
+#include "core/relay/analysis/narrow_tensors.h"
+#include "core/relay/functor.h"
 #include "core/relay/ops/attrs_tensor.h"
 #include "core/relay/pass.h"
 #include "core/relay/passes/quantize.h"
+#include "core/relay/passes/to_mixed_precision.h"
 #include "core/runtime/executor.h"
 #include "core/runtime/thread_pool.h"
 #include "core/support/text.h"
@@ -134,11 +137,12 @@ constexpr Name kPrecisions[] = {{"given", Precision::kGiven},
 
 }  // namespace
 
-relay::Module quantize_model(const relay::Module& module, const CalibrationOptions& options) {
+relay::Module quantize_model(const relay::Module& module, const CalibrationOptions& options,
+                             const relay::NarrowCosts& costs) {
   auto calibrate = [&](const Ref<relay::Function>& function, const std::vector<Expr>& tensors) {
     return observe(ranges_of(function, tensors), options);
   };
-  return relay::quantize(run(module, kFoldBatchNorms), calibrate);
+  return relay::quantize(run(module, kFoldBatchNorms), costs, calibrate);
 }
 
 Precision parse_precision(std::string_view text) {
@@ -150,19 +154,43 @@ Precision parse_precision(std::string_view text) {
   fail("--precision {}: must be given, bf16, int8 or float64{}", text, did_you_mean(text, names));
 }
 
-relay::Module at_precision(const relay::Module& module, Precision precision) {
-  constexpr relay::PassId kNarrow[] = {kToMixedPrecision}, kWiden[] = {kToFloat64, kInferType};
+relay::Module at_precision(const relay::Module& module, Precision precision,
+                           const relay::NarrowCosts& costs) {
+  constexpr relay::PassId kWiden[] = {kToFloat64, kInferType};
   switch (precision) {
     case Precision::kGiven:
       return module;
     case Precision::kBFloat16:
-      return run(run(module, kFoldBatchNorms), kNarrow);
+      return relay::to_mixed_precision(run(module, kFoldBatchNorms), costs);
     case Precision::kInt8:
-      return quantize_model(module);
+      return quantize_model(module, {}, costs);
     case Precision::kFloat64:
       return run(module, kWiden);
   }
   CHECK(false, "precision {}", static_cast<int>(precision));
+}
+
+ProductCounts count_products(const relay::Module& module) {
+  ProductCounts count;
+  const auto main = module->functions.find("main");
+  if (main == module->functions.end()) return count;
+  auto is_dequantized = [](Expr e) {
+    const relay::Op* op;
+    // What moves or chooses elements stands between.
+    while ((op = relay::operator_of(e)) && op->narrow == relay::NarrowRule::kChoice) {
+      e = e.as<relay::Call>()->args[0];
+      if (const auto* tuple = e.as<relay::Tuple>(); tuple && !tuple->items.empty()) e = tuple->items[0];
+    }
+    return op && std::string_view(op->name) == "qnn.dequantize";
+  };
+  post_order(main->second->body, [&](const NodeRef& node) {
+    const auto* call = node.as<relay::Call>();
+    const relay::Op* op = call ? relay::operator_of(node.cast<relay::RelayNode>()) : nullptr;
+    if (!op || op->narrow != relay::NarrowRule::kProduct) return;
+    ++count.all;
+    count.float32 += relay::is_real_tensor(call->args[0]) && !is_dequantized(call->args[0]);
+  });
+  return count;
 }
 
 }  // namespace lathe::tuner

@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "core/relay/analysis/narrow_costs.h"
 #include "core/relay/expr.h"
 
 namespace lathe::tuner {
@@ -20,10 +21,12 @@ struct CalibrationOptions {
 
 /// The model with quantize and dequantize around its convolutions, dense layers, pools and sums
 /// (relay::quantize), batch norms folded first. Ranges are those seen while the float model runs on the
-/// samples. A product of which an operand would lose much by it stays as it is. REQUIRES: constant shapes.
-/// Throws Error on what does not type-check or cannot be executed, and for samples of no input, another shape
-/// or type. Constants are evaluated, and samples run, on this machine.
-relay::Module quantize_model(const relay::Module& module, const CalibrationOptions& options = {});
+/// samples. A product that does not pay by `costs` (without them all do), or of which an operand would lose
+/// much, stays as it is. REQUIRES: constant shapes. Throws Error on what does not type-check or cannot be
+/// executed, and for samples of no input, another shape or type. Constants are evaluated, and samples run, on
+/// this machine.
+relay::Module quantize_model(const relay::Module& module, const CalibrationOptions& options = {},
+                             const relay::NarrowCosts& costs = relay::NarrowCosts::none());
 
 enum class Precision {
   kGiven,     // as the model says
@@ -34,6 +37,13 @@ enum class Precision {
 /// "given", "bf16", "int8" or "float64"; throws Error for another word.
 Precision parse_precision(std::string_view text);
 /// REQUIRES as quantize_model.
-relay::Module at_precision(const relay::Module& module, Precision precision);
+relay::Module at_precision(const relay::Module& module, Precision precision, const relay::NarrowCosts& costs);
+
+/// Products (NarrowRule::kProduct) of @main, and those of them that multiply float32: dequantized tensors are
+/// multiplied as integers. REQUIRES: types are inferred.
+struct ProductCounts {
+  int64_t all = 0, float32 = 0;
+};
+ProductCounts count_products(const relay::Module& module);
 
 }  // namespace lathe::tuner

@@ -28,6 +28,7 @@
 #include "core/relay/passes/specialize.h"
 #include "core/relay/passes/to_float64.h"
 #include "core/relay/passes/to_mixed_precision.h"
+#include "core/relay/passes/widen_products.h"
 #include "core/relay/text.h"
 
 namespace lathe::relay {
@@ -54,6 +55,13 @@ Module alter_layouts(const Module& module, const PassContext& context) {
   return alter_layout(module, context.target);
 }
 
+Module widen_operands(const Module& module, const PassContext& context) {
+  return widen_products(module, NarrowCosts(context.target));
+}
+Module mixed_precision(const Module& module, const PassContext& context) {
+  return to_mixed_precision(module, NarrowCosts(context.target));
+}
+
 constexpr bool kKeepsTypes = true;
 
 // clang-format off
@@ -71,11 +79,12 @@ constexpr Pass kPasses[] = {
     {kCropKernels, "crop_kernels", "taps of convolutions that meet padding alone vanish", 1, kTypes, nullptr, crop_kernels, kKeepsTypes},
     {kFakeQuantizationToInteger, "fake_quantization_to_integer", "operators between dequantize and quantize compute on integers", 1, kTypes, plain<fake_quantization_to_integer>},
     {kCanonicalizeQnn, "canonicalize_qnn", "operators on quantized tensors become integer arithmetic and scales", 0, kTypes, plain<canonicalize_qnn>},
-    {kToMixedPrecision, "to_mixed_precision", "convolutions and dense layers multiply bfloat16, tensors are stored as bfloat16", 0, kTypes, nullptr, to_mixed_precision},
+    {kToMixedPrecision, "to_mixed_precision", "convolutions and dense layers multiply bfloat16, tensors are stored as bfloat16", 0, kTypes, mixed_precision},
     {kToFloat64, "to_float64", "all real numbers become float64, those given to main by casts", 0, {}, plain<to_float64>},
     {kFoldConstant, "fold_constant", "expressions of constants become constants", 2, kTypes, fold_constants, nullptr, kKeepsTypes},
     {kFoldScaleAxis, "fold_scale_axis", "scales along channels move into the weights of convolutions and dense layers", 3, kTypes, plain<fold_scale_axis>, nullptr, kKeepsTypes},
     {kSplitConvolutions, "split_convolutions", "results of dilated convolutions that see the same taps are computed with these", 3, kTypes, nullptr, split_convolutions},
+    {kWidenProducts, "widen_products", "8-bit operands of products become int16 where a machine multiplies those faster", 3, kTypes, widen_operands, nullptr, kKeepsTypes},
     {kAlterLayout, "alter_layout", "NCHW becomes NCHWc, weights are packed", 3, kTypes, alter_layouts, nullptr, kKeepsTypes},
     {kEliminateCommonSubexpr, "eliminate_common_subexpr", "equal calls become one", 2, {}, nullptr, eliminate_common_subexpr, kKeepsTypes},
     {kDeadCode, "dead_code", "bindings without use and without effect vanish", 1, {}, nullptr, dead_code},
@@ -91,7 +100,7 @@ constexpr Pass kPasses[] = {
 /// packed weights, those of all steps of a recurrence once.
 constexpr PassId kInferencePipeline[] = {
     kInlineDataflow, kInferType, kToGraphNormalForm, kFakeQuantizationToInteger, kCanonicalizeQnn, kSimplifyInference, kConvTransposeToConv, kCanonicalizeOps, kConv3dToConv2d, kCropKernels, kSimplifyExpr,
-    kEliminateCommonSubexpr, kRecognizeNorms, kDeadCode, kFoldConstant, kFoldScaleAxis, kSplitConvolutions, kAlterLayout, kEliminateCommonSubexpr, kFoldConstant, kFuseOps, kFuseWindows,
+    kEliminateCommonSubexpr, kRecognizeNorms, kDeadCode, kFoldConstant, kFoldScaleAxis, kSplitConvolutions, kWidenProducts, kAlterLayout, kEliminateCommonSubexpr, kFoldConstant, kFuseOps, kFuseWindows,
 };
 // clang-format on
 

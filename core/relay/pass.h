@@ -30,6 +30,7 @@ enum class PassId : uint8_t {
   kFoldConstant,
   kFoldScaleAxis,
   kSplitConvolutions,
+  kWidenProducts,
   kAlterLayout,
   kEliminateCommonSubexpr,
   kDeadCode,
@@ -48,7 +49,7 @@ using PassInstrument = lathe::PassInstrument<Pass, Module>;
 struct PassContext {
   int opt_level = 3;             // passes of a higher level are left out
   std::vector<PassId> disabled;  // left out too, unless another pass requires them
-  Target target;                 // for layouts
+  Target target;                 // for layouts, and types of operands
   std::function<std::vector<Tensor>(const std::vector<Expr>& closed)> evaluate;  // null: the interpreter
   std::vector<PassInstrument*> instruments;
   bool verify = true;  // CHECK that the module is well formed after each pass

@@ -265,7 +265,8 @@ void check_zoo_model(const std::string& name, tuner::Precision precision, double
   relay::Module network = models::build_model(name);
   std::string file = scratch / "network.onnx";
   onnx::export_file(network, file);
-  check_against_onnx_runtime(tuner::at_precision(network, precision), file, {}, tolerance);
+  check_against_onnx_runtime(tuner::at_precision(network, precision, relay::NarrowCosts::none()), file, {},
+                             tolerance);
 }
 
 TEST_P(ZooModel, AgreesWithOnnxRuntime) { check_zoo_model(GetParam(), tuner::Precision::kGiven, kTolerance); }

@@ -136,7 +136,7 @@ TEST_P(SmallModels, ComputeWhatTheInterpreterDoes) {
 TEST_P(SmallModels, ComputeInDoubleWhatTheInterpreterDoes) {
   relay::Module given =
       relay::parse_module(std::string("#[version = \"0.0.5\"]") + GetParam().text, GetParam().name);
-  expect_same(at_precision(given, Precision::kFloat64), 1e-13);
+  expect_same(at_precision(given, Precision::kFloat64, relay::NarrowCosts::none()), 1e-13);
 }
 
 INSTANTIATE_TEST_SUITE_P(, SmallModels, ::testing::ValuesIn(kModels),

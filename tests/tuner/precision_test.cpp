@@ -43,12 +43,13 @@ int dequantizations(const relay::Module& module) {
 
 TEST(Precision, EachIsWhatItSays) {
   relay::Module dqn = models::build_model("dqn");
-  EXPECT_EQ(at_precision(dqn, Precision::kGiven), dqn);
-  relay::Module half = at_precision(dqn, Precision::kBFloat16), bytes = at_precision(dqn, Precision::kInt8);
+  EXPECT_EQ(at_precision(dqn, Precision::kGiven, relay::NarrowCosts::none()), dqn);
+  relay::Module half = at_precision(dqn, Precision::kBFloat16, relay::NarrowCosts::none()),
+                bytes = at_precision(dqn, Precision::kInt8, relay::NarrowCosts::none());
   EXPECT_EQ(products(half, kBFloat16), 5) << "three convolutions and two dense layers";
   EXPECT_EQ(products(half, kFloat32), 0);
   EXPECT_GE(dequantizations(bytes), 10) << "data and weights of each";
-  EXPECT_EQ(products(at_precision(dqn, Precision::kFloat64), kFloat64), 5);
+  EXPECT_EQ(products(at_precision(dqn, Precision::kFloat64, relay::NarrowCosts::none()), kFloat64), 5);
 }
 
 /// Sums that float32 rounds: by hand, 1 + 2^-30 and 3 - 2^-40, and their sigmoids.
@@ -60,8 +61,8 @@ def @main(%x: Tensor[(1, 2), float32]) {
 })");
   const double small = std::ldexp(1.0, -30);
   const double expected[] = {1 + small, 3 - small / 1024};
-  auto module = runtime::Module::from_image(
-      compile_model(at_precision(model, Precision::kFloat64), codegen::host_target()));
+  auto module = runtime::Module::from_image(compile_model(
+      at_precision(model, Precision::kFloat64, relay::NarrowCosts::none()), codegen::host_target()));
   runtime::Executor executor(module, runtime::serial_parallel());
   executor.set_input(0, tensor_of(std::vector{1.0f, static_cast<float>(small)}, {1, 2}, kFloat32));
   executor.run();
@@ -77,8 +78,8 @@ TEST(Precision, Float64IsNearFloat32) {
     relay::Module model = models::build_model(name);
     std::vector<Tensor> outputs;
     for (Precision precision : {Precision::kGiven, Precision::kFloat64}) {
-      auto module =
-          runtime::Module::from_image(compile_model(at_precision(model, precision), codegen::host_target()));
+      auto module = runtime::Module::from_image(
+          compile_model(at_precision(model, precision, relay::NarrowCosts::none()), codegen::host_target()));
       runtime::Executor executor(module, runtime::serial_parallel());
       const runtime::Value& input = module->plan().values[module->plan().inputs[0].value];
       EXPECT_EQ(input.dtype, kFloat32);
@@ -93,8 +94,9 @@ TEST(Precision, Float64IsNearFloat32) {
 }
 
 TEST(Precision, Float64OfAQuantizedModelIsRefused) {
-  relay::Module bytes = at_precision(models::build_model("dqn"), Precision::kInt8);
-  EXPECT_THROW(at_precision(bytes, Precision::kFloat64), Error);
+  relay::Module bytes =
+      at_precision(models::build_model("dqn"), Precision::kInt8, relay::NarrowCosts::none());
+  EXPECT_THROW(at_precision(bytes, Precision::kFloat64, relay::NarrowCosts::none()), Error);
 }
 
 /// softmax(q k^T) v of three layers of x, five tokens of 2 heads of 7: no size is a multiple of a group.
@@ -125,8 +127,8 @@ relay::Module attention() {
 TEST(Precision, AttentionOfOddSizes) {
   std::vector<Tensor> outputs;
   for (Precision precision : {Precision::kGiven, Precision::kBFloat16, Precision::kInt8}) {
-    auto module = runtime::Module::from_image(
-        compile_model(at_precision(attention(), precision), codegen::host_target()));
+    auto module = runtime::Module::from_image(compile_model(
+        at_precision(attention(), precision, relay::NarrowCosts::none()), codegen::host_target()));
     runtime::Executor executor(module, runtime::serial_parallel());
     executor.set_input(0, random_tensor({5, 14}, kFloat32, /*seed=*/3));
     executor.run();

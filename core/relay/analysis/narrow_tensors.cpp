@@ -20,16 +20,6 @@ std::vector<Expr> tensors_in(const Expr& e) {
   return {e};
 }
 
-/// Elements of a tensor that is an input, or moved from one; 0 for others, and where they are not known.
-double input_elements(Expr e) {
-  while (Expr from = chosen_from(e)) e = from;
-  const auto* type = e->checked_type.as<TensorType>();
-  if (!e.as<VarNode>() || !type || !has_constant_shape(*type)) return 0;
-  double count = 1;
-  for (int64_t extent : constant_shape(*type)) count *= static_cast<double>(extent);
-  return count;
-}
-
 }  // namespace
 
 const Op* operator_of(const Expr& e) {
@@ -58,36 +48,6 @@ Expr chosen_from(const Expr& e) {
   if (!e.as<Call>() || !is_choice(*e.as<Call>()) || !is_real_tensor(e)) return {};
   const Expr& from = e.as<Call>()->args[0];
   return is_real_tensor(from) && !from.as<Constant>() ? from : Expr();
-}
-
-bool pays_narrow(const Call& product, int64_t at_once) {
-  // Loading, converting and storing a vector, against half of the multiply-adds of it; what has to be put
-  // into groups of neighbours in each run takes a cycle for each element as well.
-  constexpr double kFewest = 24, kFewestGrouped = 48;
-  double elements = input_elements(product.args[0]) + input_elements(product.args[1]);
-  const ProductRule& rule = *operator_of(Expr(&product))->product;
-  const auto *result = product.checked_type.as<TensorType>(),
-             *data = product.args[0]->checked_type.as<TensorType>(),
-             *weight = product.args[1]->checked_type.as<TensorType>();
-  auto axes = rule.axes ? rule.axes(product.attrs, data->shape.size(), weight->shape.size()) : std::nullopt;
-  // Narrow vectors of a convolution are of several channels of its result, half a vector at least. Those of
-  // real numbers are of pixels where there are fewer channels, and none of their lanes is idle.
-  constexpr int64_t kHalfVector = 8;
-  const bool windows = axes && !axes->of_data && has_constant_shape(*weight);
-  if (windows && constant_shape(*weight)[static_cast<size_t>(axes->weight)] * at_once <= kHalfVector)
-    return false;
-  // Where nothing is an input, what made the operand stores it narrow in passing.
-  if (elements == 0 || !axes || !has_constant_shape(*result) || !has_constant_shape(*weight)) return true;
-  // Several products at once are of several channels: those of each channel by itself cost what they did.
-  if (constant_shape(*weight)[static_cast<size_t>(axes->summed.front())] == 1) return false;
-  // Tensors that the model does not hold are grouped, and rows of a matrix that are no whole groups.
-  const int64_t last = constant_shape(*weight)[static_cast<size_t>(axes->summed.back())];
-  const bool grouped = !product.args[1].as<Constant>() || (axes->summed.size() == 1 && last % 2 != 0);
-  double products = 1;
-  for (int64_t extent : constant_shape(*result)) products *= static_cast<double>(extent);
-  for (int64_t axis : axes->summed)
-    products *= static_cast<double>(constant_shape(*weight)[static_cast<size_t>(axis)]);
-  return products >= (grouped ? kFewestGrouped : kFewest) * elements;
 }
 
 NarrowTensors::NarrowTensors(const Ref<Function>& function, const IsProduct& is_product) {

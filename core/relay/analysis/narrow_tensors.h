@@ -18,11 +18,6 @@ bool is_choice(const Call& call);
 /// Of such a call whose results are elements of one tensor: that, not its tuple or a constant; else null.
 Expr chosen_from(const Expr& e);
 
-/// Whether narrow operands save `product`, of a kProduct operator, more than making them so costs, where a
-/// lane takes `at_once` products of them. What other operators compute is narrowed where it is stored; the
-/// function's inputs take a kernel for that, which only enough products of each element pay for.
-bool pays_narrow(const Call& product, int64_t at_once);
-
 /// A tensor is stored narrow where a product reads it, or where all who read it do as well on narrow numbers
 /// (NarrowRule); what an operator that only moves or chooses elements makes of it goes by the readers of the
 /// result. A sum takes both of its tensors narrow or none.

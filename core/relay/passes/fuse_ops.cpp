@@ -203,14 +203,17 @@ class Groups {
     }
   }
 
-  /// cast of an 8-bit integer or a bfloat16.
+  /// cast of what products read in memory: an 8-bit integer, which as int16 lies there too, or one of 16
+  /// bits.
   static bool widens(const Expr& e) {
     const Op* op = op_of(e);
     if (!op || std::string_view(op->name) != "cast") return false;
     const auto *from = e.as<Call>()->args[0]->checked_type.as<TensorType>(),
                *to = e->checked_type.as<TensorType>();
-    bool narrow = from && (from->dtype == kBFloat16 || (from->dtype.is_int() && from->dtype.bits == 8));
-    return narrow && to && to->dtype.bits > from->dtype.bits;
+    if (!from || !to || to->dtype == kInt16) return false;
+    bool narrow =
+        from->dtype == kBFloat16 || from->dtype == kInt16 || (from->dtype.is_int() && from->dtype.bits == 8);
+    return narrow && to->dtype.bits > from->dtype.bits;
   }
 
   /// Tries to merge node i, and what lies between, into the group of its post-dominator. Phase 0: operators

@@ -25,8 +25,7 @@ bool is_product(const Call& call) {
   // Constant data (a table looked up, say) is folded, not quantized.
   return is_real_tensor(call.args[0]) && is_real_tensor(call.args[1]) && !call.args[0].as<Constant>() &&
          op->product->axes(call.attrs, type_of(call.args[0])->shape.size(),
-                           type_of(call.args[1])->shape.size()) &&
-         pays_narrow(call, /*at_once=*/4);
+                           type_of(call.args[1])->shape.size());
 }
 
 /// REQUIRES: is_product(call).
@@ -269,7 +268,8 @@ Expr loss_of(const Expr& tensor, int64_t axis, bool symmetric) {
   return typed_call("mean", {call("minimum", of_rows, number(1))}, all);
 }
 
-std::vector<NarrowOperand> narrow_operands(const Ref<Function>& function) {
+std::vector<NarrowOperand> narrow_operands(const Ref<Function>& function,
+                                           const NarrowTensors::IsProduct& is_product) {
   std::vector<NarrowOperand> operands;
   post_order(function->body, [&](const NodeRef& node) {
     const Call* call = node.as<Call>();
@@ -286,13 +286,16 @@ std::vector<NarrowOperand> narrow_operands(const Ref<Function>& function) {
 
 }  // namespace
 
-Module quantize(const Module& module, const Calibrate& calibrate) {
+Module quantize(const Module& module, const NarrowCosts& costs, const Calibrate& calibrate) {
   auto main = module->functions.find("main");
   if (main == module->functions.end()) fail("quantize: the module has no function @main");
-  NarrowTensors wanted(main->second, is_product);
+  const NarrowTensors::IsProduct gains = [&](const Call& call) {
+    return is_product(call) && costs.pays(call, kInt8);
+  };
+  NarrowTensors wanted(main->second, gains);
   const std::vector<Expr> sources = sources_of(wanted);
   if (sources.empty()) return module;
-  const std::vector<NarrowOperand> operands = narrow_operands(main->second);
+  const std::vector<NarrowOperand> operands = narrow_operands(main->second, gains);
   std::vector<Expr> observed = sources;
   for (const NarrowOperand& operand : operands)
     if (operand.loss) observed.push_back(operand.loss);
@@ -309,7 +312,7 @@ Module quantize(const Module& module, const Calibrate& calibrate) {
     if (!std::isfinite(range.high - range.low) || loss > kMostLoss) too_coarse.insert(operand.product);
   }
   const NarrowTensors::IsProduct pays = [&](const Call& call) {
-    return is_product(call) && !too_coarse.count(&call);
+    return gains(call) && !too_coarse.count(&call);
   };
   NarrowTensors tensors(main->second, pays);
   Quantizer quantizer(tensors, pays, ranges);

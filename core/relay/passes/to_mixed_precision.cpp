@@ -12,22 +12,23 @@ namespace lathe::relay {
 namespace {
 
 /// One whose operands and sums are float32, and that gains by narrow operands.
-bool is_product(const Call& call) {
+bool is_product(const Call& call, const NarrowCosts& costs) {
   return is_real_tensor(Expr(&call)) && std::all_of(call.args.begin(), call.args.end(), is_real_tensor) &&
-         pays_narrow(call, /*at_once=*/2);
+         costs.pays(call, kBFloat16);
 }
 
 Expr cast(const Expr& e, DataType dtype) { return typed_call("cast", {e}, make<CastAttrs>(dtype)); }
 
 class ToMixedPrecision final : public ExprMutator {
  public:
-  explicit ToMixedPrecision(const Ref<Function>& function) : tensors_(function, is_product) {}
+  ToMixedPrecision(const Ref<Function>& function, const NarrowCosts& costs)
+      : costs_(costs), tensors_(function, [&](const Call& call) { return is_product(call, costs); }) {}
 
  private:
   Expr visit_call(const Ref<Call>& e) override {
     const Op* op = operator_of(e);
     if (!op) return visit_default(e);
-    if (op->narrow == NarrowRule::kProduct && is_product(*e)) return product(*e, *op->product);
+    if (op->narrow == NarrowRule::kProduct && is_product(*e, costs_)) return product(*e, *op->product);
     if (op->narrow == NarrowRule::kMean && op->mean && tensors_.is_narrow(e->args[0])) return mean(*e, *op);
     // Elements are chosen among narrow ones, and widened for who reads them here.
     if (is_choice(*e) && tensors_.is_narrow(e)) return loaded(e);
@@ -105,6 +106,7 @@ class ToMixedPrecision final : public ExprMutator {
                  : typed_call(op.name, {loaded(call.args[0])}, call.attrs);
   }
 
+  const NarrowCosts& costs_;
   NarrowTensors tensors_;
   std::unordered_map<const Node*, Expr> stored_, loaded_;  // by expression before rewriting
   std::unordered_map<const Node*, Expr> chosen_;           // calls that choose elements, tuples too
@@ -112,8 +114,10 @@ class ToMixedPrecision final : public ExprMutator {
 
 }  // namespace
 
-Ref<Function> to_mixed_precision(const Ref<Function>& function) {
-  return ToMixedPrecision(function).visit_as(function);
+Module to_mixed_precision(const Module& module, const NarrowCosts& costs) {
+  return map_functions(module, [&](const Ref<Function>& function) {
+    return function->attrs.primitive ? function : ToMixedPrecision(function, costs).visit_as(function);
+  });
 }
 
 }  // namespace lathe::relay

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "core/relay/analysis/call_type.h"
+#include "core/relay/analysis/well_formed.h"
 #include "core/relay/functor.h"
 #include "core/relay/interpret_closed.h"
 #include "core/relay/ops/attrs_tensor.h"
@@ -13,6 +14,7 @@
 #include "core/relay/passes/fake_quantization_to_integer.h"
 #include "core/relay/passes/quantize.h"
 #include "core/relay/passes/to_mixed_precision.h"
+#include "core/relay/passes/widen_products.h"
 #include "tests/relay/passes/closed.h"
 
 namespace lathe::relay {
@@ -73,7 +75,7 @@ std::vector<ValueRange> interpreted_ranges(const Ref<Function>&, const std::vect
 
 TEST(MixedPrecision, AttentionMultipliesBfloat16) {
   Module network = attention(random_tensor({7, 10}, kFloat32, 42));
-  Module mixed = map_functions(network, [](const Ref<Function>& f) { return to_mixed_precision(f); });
+  Module mixed = to_mixed_precision(network, NarrowCosts::none());
   for (const char* op : {"nn.dense", "nn.matmul", "nn.batch_matmul"})
     for (const Ref<Call>& product : calls_of(mixed, op)) {
       EXPECT_EQ(type_of(product->args[0]), kBFloat16) << op;
@@ -89,7 +91,7 @@ TEST(MixedPrecision, AttentionMultipliesBfloat16) {
 
 TEST(Quantization, AttentionMultipliesIntegers) {
   Module network = attention(random_tensor({7, 10}, kFloat32, 43));
-  Module fake = quantize(network, interpreted_ranges);
+  Module fake = quantize(network, NarrowCosts::none(), interpreted_ranges);
   EXPECT_LT(max_relative_error(value_of(fake), value_of(network)), 0.06);
   Module integers = fake_quantization_to_integer(fake);
   for (const char* op : {"nn.dense", "nn.matmul", "nn.batch_matmul"})
@@ -116,8 +118,9 @@ TEST(Quantization, ProductsWhoseRowsAreLessThanAStepStayReal) {
         "nn.matmul",
         {scores(first), typed_call("tanh", {typed_constant(random_tensor({300, 8}, kFloat32, 3))})}));
   };
-  EXPECT_EQ(calls_of(quantize(product(-50), interpreted_ranges), "qnn.quantize").size(), 0u);
-  Module even = quantize(product(0), interpreted_ranges);
+  EXPECT_EQ(calls_of(quantize(product(-50), NarrowCosts::none(), interpreted_ranges), "qnn.quantize").size(),
+            0u);
+  Module even = quantize(product(0), NarrowCosts::none(), interpreted_ranges);
   EXPECT_EQ(calls_of(even, "qnn.quantize").size(), 2u) << "steps of 1/300/255 are fine enough";
   EXPECT_LT(max_relative_error(value_of(even), value_of(product(0))), 0.02);
 }
@@ -127,10 +130,10 @@ TEST(Quantization, SumsOfTensorsThatANormReadsStayReal) {
   Expr x = typed_call("tanh", {typed_constant(random_tensor({4, 8}, kFloat32, 5))});
   Expr sum = typed_call("add", {dense(x, 8, 6), x});
   Expr norm = typed_call("nn.standardize", {sum}, make<StandardizeAttrs>(Ints{1}));
-  Module fake = quantize(closed(typed_call("add", {sum, dense(norm, 8, 7)})), interpreted_ranges);
+  Module fake =
+      quantize(closed(typed_call("add", {sum, dense(norm, 8, 7)})), NarrowCosts::none(), interpreted_ranges);
   EXPECT_EQ(calls_of(fake, "qnn.quantize").size(), 3u) << "what products read, and what x is added to";
-  Module mixed = map_functions(closed(typed_call("add", {sum, dense(norm, 8, 7)})),
-                               [](const Ref<Function>& f) { return to_mixed_precision(f); });
+  Module mixed = to_mixed_precision(closed(typed_call("add", {sum, dense(norm, 8, 7)})), NarrowCosts::none());
   EXPECT_EQ(type_of(calls_of(mixed, "nn.standardize")[0]->args[0]), kFloat32);
 }
 
@@ -187,7 +190,7 @@ TEST(CanonicalizeQnn, LeavesTransposedConvolutionsReal) {
   Expr x = typed_constant(random_tensor({1, 2, 3, 3}, kFloat32, 1)),
        w = typed_constant(random_tensor({2, 3, 2, 2}, kFloat32, 2));
   Module given = closed(typed_call("tanh", {typed_call("nn.conv2d_transpose", {x, w})}));
-  EXPECT_EQ(calls_of(quantize(given, interpreted_ranges), "qnn.quantize").size(), 0u);
+  EXPECT_EQ(calls_of(quantize(given, NarrowCosts::none(), interpreted_ranges), "qnn.quantize").size(), 0u);
   Module plain = canonicalize_qnn(fake_quantization_to_integer(given));
   EXPECT_EQ(type_of(calls_of(plain, "nn.conv2d_transpose")[0]), kFloat32);
 }
@@ -203,20 +206,21 @@ Module padded_and_joined(double border) {
 }
 
 TEST(Quantization, PadsWithTheZeroPointAndJoinsAtOneScale) {
-  Module given = padded_and_joined(0), fake = quantize(given, interpreted_ranges);
+  Module given = padded_and_joined(0), fake = quantize(given, NarrowCosts::none(), interpreted_ranges);
   Module integers = fake_quantization_to_integer(fake);
   for (const char* op : {"nn.pad", "concatenate"})
     EXPECT_EQ(calls_of(integers, op)[0]->checked_type.as<TensorType>()->dtype.bits, 8) << op;
   EXPECT_EQ(calls_of(integers, "qnn.quantize").size(), 2u) << "one for each tensor";
   EXPECT_LT(max_relative_error(value_of(canonicalize_qnn(integers)), value_of(fake)), 1e-5);
   EXPECT_LT(max_relative_error(value_of(fake), value_of(given)), 0.05);
-  integers = fake_quantization_to_integer(quantize(padded_and_joined(0.3), interpreted_ranges));
+  integers =
+      fake_quantization_to_integer(quantize(padded_and_joined(0.3), NarrowCosts::none(), interpreted_ranges));
   EXPECT_EQ(type_of(calls_of(integers, "nn.pad")[0]), kFloat32) << "0.3 is no element of x";
 }
 
 TEST(MixedPrecision, PadsBfloat16) {
   Module given = padded_and_joined(0);
-  Module mixed = map_functions(given, [](const Ref<Function>& f) { return to_mixed_precision(f); });
+  Module mixed = to_mixed_precision(given, NarrowCosts::none());
   EXPECT_EQ(type_of(calls_of(mixed, "nn.pad")[0]), kBFloat16);
   EXPECT_LT(max_relative_error(value_of(mixed), value_of(given)), 0.02);
 }
@@ -227,12 +231,26 @@ Expr input_of(const char* name, const Ints& shape) {
   return Var(seal(std::move(x)));
 }
 
+/// Machines by LLVM's names, with and without dot products of bytes and bfloat16.
+struct Machine {
+  const char* cpu;
+  int vector_bits;
+};
+constexpr Machine kZen4{"znver4", 512}, kHaswell{"haswell", 256};
+NarrowCosts costs_of(const Machine& machine) {
+  Target target;
+  target.triple = "x86_64-unknown-linux-gnu";
+  target.cpu = machine.cpu;
+  target.vector_bits = machine.vector_bits;
+  return NarrowCosts(target);
+}
+
 /// The type of the data of op(x, weight) in mixed precision, where x is an input.
 DataType data_type_of(const char* op, const Ints& data, const Ints& weight, const Attrs& attrs = nullptr) {
   Expr input = input_of("x", data);
   Expr constant = typed_constant(random_tensor(weight, kFloat32, 3));
   Module module = closed(typed_call(op, {input, constant}, attrs));
-  module = map_functions(module, [](const Ref<Function>& f) { return to_mixed_precision(f); });
+  module = to_mixed_precision(module, costs_of(kZen4));
   return type_of(calls_of(module, op)[0]->args[0]);
 }
 
@@ -240,8 +258,8 @@ DataType data_type_of(const char* op, const Ints& data, const Ints& weight, cons
 TEST(MixedPrecision, LeavesProductsThatDoNotPayForNarrowInputs) {
   EXPECT_EQ(data_type_of("nn.dense", {100, 32}, {8, 32}), kFloat32);
   EXPECT_EQ(data_type_of("nn.dense", {1, 32}, {40, 32}), kBFloat16);
-  EXPECT_EQ(data_type_of("nn.dense", {1, 31}, {40, 31}), kFloat32) << "a row is no whole groups";
-  EXPECT_EQ(data_type_of("nn.dense", {1, 31}, {60, 31}), kBFloat16);
+  EXPECT_EQ(data_type_of("nn.dense", {2, 31}, {40, 31}), kFloat32) << "a row is no whole groups";
+  EXPECT_EQ(data_type_of("nn.dense", {2, 31}, {60, 31}), kBFloat16);
 }
 
 /// Two tensors that the model does not hold are both put into groups in each run.
@@ -249,7 +267,7 @@ TEST(MixedPrecision, LeavesProductsOfTwoInputsThatDoNotPayForGrouping) {
   auto type_for = [](int64_t m, int64_t n) {
     Module module =
         closed(typed_call("nn.batch_matmul", {input_of("x", {8, m, 17}), input_of("y", {8, n, 17})}));
-    module = map_functions(module, [](const Ref<Function>& f) { return to_mixed_precision(f); });
+    module = to_mixed_precision(module, costs_of(kZen4));
     return type_of(calls_of(module, "nn.batch_matmul")[0]->args[0]);
   };
   EXPECT_EQ(type_for(40, 96), kFloat32) << "28 products of each element";
@@ -274,12 +292,89 @@ TEST(MixedPrecision, LeavesConvolutionsOfFewChannels) {
     Module module =
         closed(typed_call("nn.conv2d", {x, typed_constant(random_tensor({channels, 8, 5, 5}, kFloat32, 3))},
                           make<ConvAttrs>()));
-    module = map_functions(module, [](const Ref<Function>& f) { return to_mixed_precision(f); });
+    module = to_mixed_precision(module, costs_of(kZen4));
     return type_of(calls_of(module, "nn.conv2d")[0]->args[0]);
   };
   EXPECT_EQ(type_for(1), kFloat32);
   EXPECT_EQ(type_for(4), kFloat32);
   EXPECT_EQ(type_for(5), kBFloat16);
+}
+
+/// Of tanh(x) and a constant weight, in mixed precision.
+DataType bfloat16_or_not(const char* op, const Ints& data, const Ints& weight, const Machine& machine) {
+  Expr x = typed_call("tanh", {input_of("x", data)});
+  Module module = closed(typed_call(op, {x, typed_constant(random_tensor(weight, kFloat32, 3))}));
+  return type_of(calls_of(to_mixed_precision(module, costs_of(machine)), op)[0]->args[0]);
+}
+
+/// Without an instruction, bfloat16 saves the way from memory alone.
+TEST(MixedPrecision, LeavesArithmeticToFloat32WhereNothingMultipliesBfloat16) {
+  EXPECT_EQ(bfloat16_or_not("nn.dense", {64, 256}, {256, 256}, kZen4), kBFloat16);
+  EXPECT_EQ(bfloat16_or_not("nn.dense", {64, 256}, {256, 256}, kHaswell), kFloat32);
+  EXPECT_EQ(bfloat16_or_not("nn.dense", {1, 2048}, {1024, 2048}, kHaswell), kBFloat16) << "8 MB of weights";
+  EXPECT_EQ(bfloat16_or_not("nn.conv2d", {1, 64, 28, 28}, {64, 64, 1, 1}, kHaswell), kFloat32);
+}
+
+/// A convolution of tanh(x) as `quantize` and the integer passes leave it for that machine.
+Module integer_convolution(int64_t kernel, const Machine& machine) {
+  auto attrs = std::make_unique<ConvAttrs>();
+  attrs->padding = {kernel / 2, kernel / 2};
+  Expr x = typed_call("tanh", {typed_constant(random_tensor({1, 64, 6, 6}, kFloat32, 2))});
+  Expr weight = typed_constant(random_tensor({64, 64, kernel, kernel}, kFloat32, 3));
+  Module module = closed(typed_call("nn.conv2d", {x, weight}, seal(std::move(attrs))));
+  return quantize(module, costs_of(machine), interpreted_ranges);
+}
+
+/// Winograd's algorithm saves float32 more than pairs of int16 save.
+TEST(Quantization, LeavesWhatFloat32TransformsWhereNothingMultipliesBytes) {
+  auto is_quantized = [](int64_t kernel, const Machine& machine) {
+    return !calls_of(integer_convolution(kernel, machine), "qnn.quantize").empty();
+  };
+  EXPECT_TRUE(is_quantized(1, kZen4));
+  EXPECT_TRUE(is_quantized(3, kZen4));
+  EXPECT_TRUE(is_quantized(1, kHaswell));
+  EXPECT_FALSE(is_quantized(3, kHaswell));
+  EXPECT_TRUE(is_quantized(5, kHaswell)) << "no transform of 5x5";
+}
+
+/// What products read is int16 where it is computed, wherever it is moved, and for who else reads it.
+TEST(WidenProducts, StoresOperandsAsInt16) {
+  Expr x = typed_call("cast", {typed_constant(random_tensor({1, 32, 8, 8}, kFloat32, 4, 40))},
+                      make<CastAttrs>(kInt8));
+  auto windows = std::make_unique<PoolAttrs>();
+  windows->pool_size = {2, 2};
+  Expr pooled = typed_call("nn.max_pool2d", {x}, seal(std::move(windows)));
+  Expr joined = typed_call("concatenate", {typed_tuple({pooled, pooled})}, make<ConcatenateAttrs>(int64_t{1}));
+  auto attrs = std::make_unique<ConvAttrs>();
+  attrs->out_dtype = kInt32;
+  Expr sums = typed_call("nn.conv2d", {joined, typed_constant(random_tensor({48, 64, 1, 1}, kInt8, 5))},
+                         seal(std::move(attrs)));
+  Expr other = typed_call("sum", {typed_call("cast", {joined}, make<CastAttrs>(kInt32))},
+                          make<ReduceAttrs>(std::optional(Ints{1})));
+  Module given =
+      closed(typed_call("add", {sums, typed_call("expand_dims", {other}, make<ExpandDimsAttrs>(1, 1))}));
+  const Module wide = widen_products(given, costs_of(kHaswell));
+  EXPECT_TRUE(find_ill_formed(wide).empty());
+  for (const Expr& arg : calls_of(wide, "nn.conv2d")[0]->args) EXPECT_EQ(type_of(arg), kInt16);
+  EXPECT_EQ(type_of(calls_of(wide, "nn.max_pool2d")[0]), kInt16);
+  EXPECT_EQ(type_of(calls_of(wide, "concatenate")[0]), kInt16);
+  EXPECT_EQ(calls_of(wide, "concatenate").size(), 1u) << "for both readers";
+  EXPECT_EQ(max_relative_error(value_of(wide), value_of(given)), 0);
+  EXPECT_EQ(type_of(calls_of(widen_products(given, costs_of(kZen4)), "nn.conv2d")[0]->args[0]), kInt8);
+}
+
+/// One row reads its weights once: twice the bytes would take twice the time.
+TEST(WidenProducts, LeavesWeightsThatComeFromMemory) {
+  auto weight_type = [](int64_t rows) {
+    Expr x = typed_call("cast", {input_of("x", {rows, 2048})}, make<CastAttrs>(kUInt8));
+    auto attrs = std::make_unique<DenseAttrs>();
+    attrs->out_dtype = kInt32;
+    Module module = closed(typed_call("nn.dense", {x, typed_constant(random_tensor({1024, 2048}, kInt8, 6))},
+                                      seal(std::move(attrs))));
+    return type_of(calls_of(widen_products(module, costs_of(kHaswell)), "nn.dense")[0]->args[1]);
+  };
+  EXPECT_EQ(weight_type(1), kInt8);
+  EXPECT_EQ(weight_type(64), kInt16);
 }
 
 /// A scale that was not folded before weights were rounded stays behind the convolution.

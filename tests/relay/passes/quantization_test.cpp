@@ -155,7 +155,7 @@ std::vector<ValueRange> interpreted_ranges(const Ref<Function>&, const std::vect
 
 TEST(Quantization, KeepsTheNetworksResultNearly) {
   Module network = float_network(random_tensor({1, 3, 8, 8}, kFloat32, 42));
-  Module fake = quantize(network, interpreted_ranges);
+  Module fake = quantize(network, NarrowCosts::none(), interpreted_ranges);
   EXPECT_TRUE(calls(fake, "qnn.quantize"));
   EXPECT_LT(max_relative_error(value_of(fake), value_of(network)), 0.05);
   Module integers = fake_quantization_to_integer(fake);
@@ -169,7 +169,7 @@ TEST(Quantization, KeepsTheNetworksResultNearly) {
 
 TEST(MixedPrecision, StoresBfloat16AndKeepsTheResultNearly) {
   Module network = float_network(random_tensor({1, 3, 8, 8}, kFloat32, 43));
-  Module mixed = map_functions(network, [](const Ref<Function>& f) { return to_mixed_precision(f); });
+  Module mixed = to_mixed_precision(network, NarrowCosts::none());
   int products = 0;
   post_order(mixed->functions.at("main")->body, [&](const NodeRef& node) {
     const Call* call = node.as<Call>();
@@ -248,7 +248,7 @@ TEST(Quantization, AMeanOfTooManyElementsStaysReal) {
 
 TEST(Quantization, RefusesAModuleWithoutMain) {
   try {
-    quantize(make<ModuleNode>(), interpreted_ranges);
+    quantize(make<ModuleNode>(), NarrowCosts::none(), interpreted_ranges);
     FAIL() << "must throw";
   } catch (const Error& e) {
     EXPECT_STREQ(e.what(), "quantize: the module has no function @main");
