@@ -71,21 +71,31 @@ bool are_congruent(const Expr& x, const Expr& y, int64_t c) {
   return x.dtype() == kInt64 && y.dtype() == kInt64 && is_int(simplify(floormod(x - y, c)), 0);
 }
 
+/// The constant c as a divisor of `like`.
+Expr divisor_of(const Expr& like, int64_t c) {
+  return like.dtype().lanes > 1 ? broadcast(Expr(c), like.dtype().lanes) : Expr(c);
+}
+
 /// k*c*(e // c) + k*(f % c) = k*e where e and f leave the same remainder: what runs over the ends of rows is
 /// one line in memory. They need not be the same expression: of the place in a fused loop, (t % 27)*16, the
 /// simplifier drops the `% 27` in a remainder by 24, which 27*16 is a multiple of, and not in the quotient.
-/// Whether there was such a pair.
+/// In the same way k*c*(e // (m*c)) + k*(f // m % c) = k*(e // m), a digit further up: a tensor of three
+/// dimensions that was reshaped. Whether there was such a pair.
 bool join_rows(FlatAccess& sum, std::vector<std::pair<Expr, int64_t>>& terms) {
   for (size_t low = 0; low < terms.size(); ++low)
     for (size_t high = 0; high < terms.size(); ++high) {
-      int64_t c = divisor(terms[low].first, BinaryOp::kFloorMod);
-      if (c == 0 || divisor(terms[high].first, BinaryOp::kFloorDiv) != c) continue;
-      int64_t k = terms[low].second;
-      const Expr line = terms[high].first.as<Binary>()->a;
-      if (terms[high].second != k * c || !are_congruent(line, terms[low].first.as<Binary>()->a, c)) continue;
+      const int64_t c = divisor(terms[low].first, BinaryOp::kFloorMod),
+                    whole = divisor(terms[high].first, BinaryOp::kFloorDiv), k = terms[low].second;
+      if (c == 0 || whole == 0 || terms[high].second != k * c) continue;
+      const Expr &line = terms[high].first.as<Binary>()->a, &digit = terms[low].first.as<Binary>()->a;
+      const bool is_last = whole == c && are_congruent(line, digit, c);
+      const int64_t m = is_last ? 1 : divisor(digit, BinaryOp::kFloorDiv);
+      if (!is_last && (m <= 1 || whole != m * c || !are_congruent(line, digit.as<Binary>()->a, whole)))
+        continue;
+      const Expr joined = is_last ? line : floordiv(line, divisor_of(line, m));
       terms.erase(terms.begin() + static_cast<int64_t>(std::max(low, high)));
       terms.erase(terms.begin() + static_cast<int64_t>(std::min(low, high)));
-      accumulate(sum, line, k);
+      accumulate(sum, joined, k);
       return true;
     }
   return false;

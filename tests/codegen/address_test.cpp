@@ -50,6 +50,21 @@ TEST(Flatten, RemaindersByAnotherExpressionAreJoined) {
   EXPECT_FALSE(access(place, t * 8).is_dense());
 }
 
+TEST(Flatten, DigitsOfThreeDimensionsAreOneLine) {
+  const Expr lanes = ramp(Expr(var("row")) * 5, Expr(1), kLanes);
+  const auto by = [](int64_t c) { return broadcast(Expr(c), kLanes); };
+  const auto access = [&](int64_t middle) {
+    std::vector<Expr> indices{floordiv(lanes, by(45 * 48)), floormod(floordiv(lanes, by(45)), by(middle)),
+                              floormod(lanes, by(45))};
+    return flatten(tir::buffer("x", {48, middle, 45}, kFloat32), indices);
+  };
+  FlatAccess line = access(48);
+  EXPECT_TRUE(line.is_dense());
+  ASSERT_EQ(line.terms.size(), 1u);
+  EXPECT_EQ(line.terms[0].second, 5);
+  EXPECT_FALSE(access(47).is_dense());
+}
+
 TEST(Flatten, ScalarsToo) {
   Expr at = Expr(var("i")) * 5;
   std::vector<Expr> indices{floordiv(at, 7), floormod(at, 7)};
