@@ -65,6 +65,19 @@ TEST(Flatten, DigitsOfThreeDimensionsAreOneLine) {
   EXPECT_FALSE(access(47).is_dense());
 }
 
+// A vector of 8 that stays within the first digit, which is the same for all lanes.
+TEST(Flatten, DigitsOfAVectorWithinTheFirstAreOneLine) {
+  const Expr step = var("step"), lanes = ramp(step * 8, Expr(1), 8);
+  const auto by = [](int64_t c) { return broadcast(Expr(c), 8); };
+  std::vector<Expr> indices{floordiv(step, 216), floormod(floordiv(lanes, by(27)), by(64)),
+                            floormod(lanes, by(27))};
+  EXPECT_TRUE(flatten(tir::buffer("x", {64, 64, 27}, kFloat32), indices).is_dense());
+  // Vectors that begin anywhere may cross an end.
+  const Expr others = ramp(step * 5, Expr(1), 8);
+  indices = {floordiv(step, 216), floormod(floordiv(others, by(27)), by(64)), floormod(others, by(27))};
+  EXPECT_FALSE(flatten(tir::buffer("x", {64, 64, 27}, kFloat32), indices).is_dense());
+}
+
 TEST(Flatten, ScalarsToo) {
   Expr at = Expr(var("i")) * 5;
   std::vector<Expr> indices{floordiv(at, 7), floormod(at, 7)};

@@ -493,6 +493,24 @@ func main(x: float32[3, 10, 16], y: float32[18, 10, 16]) -> (out: float32[90, 36
   expect_same_results(func, scheduled);
 }
 
+/// Rows of 3 numbers of a tensor that has rows of 27.
+TEST(DefaultTrace, RunsThroughReshapedRowsAsOneLine) {
+  tir::Func func = tir::parse_func(R"(
+func main(x: float32[4, 10, 27]) -> (out: float32[360, 3]) {
+  block root {
+    for r in 0..360 { for i in 0..3 {
+      block out(spatial vr in 0..360 = r, spatial vi in 0..3 = i) {
+        reads x[0:4, 0:10, 0:27]
+        writes out[vr, vi]
+        out[vr, vi] = sigmoid(x[(vr * 3 + vi) // 270, (vr * 3 + vi) // 27 %% 10, (vr * 3 + vi) %% 27])
+    } } }
+  }
+})");
+  tir::Func scheduled = replay(default_trace(func, avx512_target()), func);
+  EXPECT_THAT(vector_lanes(scheduled), testing::Contains(16));
+  expect_same_results(func, scheduled);
+}
+
 /// A sum of two tensors that are turned, turned back: each step alone loses vectors, all of them together
 /// none.
 TEST(DefaultTrace, MergesWhatIsTurnedAndTurnedBack) {
