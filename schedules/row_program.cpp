@@ -2,7 +2,9 @@
 
 #include <algorithm>
 
+#include "core/arith/simplify.h"
 #include "core/tir/builder.h"
+#include "core/tir/dims.h"
 #include "core/tir/regions.h"
 
 namespace lathe::schedule {
@@ -104,6 +106,28 @@ bool ends_in(const Buffer& buffer, const std::vector<Expr>& indices,
   }
   return true;
 }
+/// Whether they do so once the dimensions are one: rows of 3 numbers of a tensor that has rows of 27.
+bool ends_in_reshaped(const Block& block, const Buffer& buffer, const std::vector<Expr>& indices,
+                      const std::vector<const BlockIter*>& line) {
+  if (!has_constant_shape(*buffer)) return false;
+  Analyzer analyzer;
+  for (const BlockIter& iter : block.iters) analyzer.bind_range(iter.var, iter.extent);
+  const Var place = var("place");
+  // The line's variables are the digits of the place in it.
+  VarMap digits;
+  Expr below = 1;
+  for (size_t i = line.size(); i-- > 0;) {
+    const Expr digit = floordiv(place, below);
+    digits[line[i]->var.get()] = i == 0 ? digit : floormod(digit, line[i]->extent);
+    below = below * line[i]->extent;
+  }
+  analyzer.bind_range(place, below);
+  Expr flat = 0;
+  for (size_t d = 0; d < indices.size(); ++d)
+    flat = flat * buffer->shape[d] + analyzer.simplify(substitute(indices[d], digits));
+  auto form = linear_form(analyzer.simplify(flat), {&place, 1});
+  return form && form->coefficients[place.get()] == 1;
+}
 }  // namespace
 
 bool is_line(const Block& block, const std::vector<Ref<For>>& loops) {
@@ -116,7 +140,8 @@ bool is_line(const Block& block, const std::vector<Ref<For>>& loops) {
   const auto check = [&](const Buffer& buffer, const std::vector<Expr>& indices) {
     bool moves = std::any_of(line.begin(), line.end(),
                              [&](const BlockIter* iter) { return uses(indices, iter->var); });
-    good &= !moves || ends_in(buffer, indices, line);
+    good =
+        good && (!moves || ends_in(buffer, indices, line) || ends_in_reshaped(block, buffer, indices, line));
   };
   post_order(block.body, [&](const NodeRef& node) {
     if (const Load* load = node.as<Load>()) check(load->buffer, load->indices);

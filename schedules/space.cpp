@@ -97,7 +97,7 @@ void generate_tiled(Schedule& schedule, const Target& target, const Policy& poli
 }
 
 void generate_generic(Schedule& schedule, const Target& target, const Policy& policy) {
-  inline_elementwise(schedule, choose_kept(schedule, target, policy));
+  inline_in_vectors(schedule, choose_kept(schedule, target, policy), target);
   schedule_rest(schedule, target, {}, policy);
 }
 

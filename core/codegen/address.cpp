@@ -71,21 +71,56 @@ bool are_congruent(const Expr& x, const Expr& y, int64_t c) {
   return x.dtype() == kInt64 && y.dtype() == kInt64 && is_int(simplify(floormod(x - y, c)), 0);
 }
 
-/// k*c*(e // c) + k*(f % c) = k*e where e and f leave the same remainder: what runs over the ends of rows is
-/// one line in memory. They need not be the same expression: of the place in a fused loop, (t % 27)*16, the
-/// simplifier drops the `% 27` in a remainder by 24, which 27*16 is a multiple of, and not in the quotient.
-/// Whether there was such a pair.
+/// The constant c as a divisor of `like`.
+Expr divisor_of(const Expr& like, int64_t c) {
+  return like.dtype().lanes > 1 ? broadcast(Expr(c), like.dtype().lanes) : Expr(c);
+}
+
+/// line % c; of a ramp within a multiple of its lanes one with a remainder of its first lane.
+Expr remainder_of(const Expr& line, int64_t c) {
+  const Ramp* lanes = line.as<Ramp>();
+  const int64_t* stride = lanes ? as_int(lanes->stride) : nullptr;
+  const int64_t span = stride ? *stride * line.dtype().lanes : 0;
+  if (span > 0 && c % span == 0 && is_int(simplify(floormod(lanes->base, span)), 0))
+    return ramp(simplify(floormod(lanes->base, c)), lanes->stride, line.dtype().lanes);
+  return floormod(line, divisor_of(line, c));
+}
+
+/// What the sum of high_factor * high and k * low is k times, or null: k*c*(e // c) + k*(f % c) = k*e where e
+/// and f leave the same remainder: what runs over the ends of rows is one line in memory. They need not be
+/// the same expression: of the place in a fused loop, (t % 27)*16, the simplifier drops the `% 27` in a
+/// remainder by 24, which 27*16 is a multiple of, and not in the quotient. In the same way a digit further
+/// up, of a tensor of three dimensions that was reshaped: k*c*(e // (m*c)) + k*(f // m % c) = k*(e // m), and
+/// k*c*(e // c % m) + k*(f % c) = k*(e % (c*m)).
+Expr joined_digits(const Expr& high, int64_t high_factor, const Expr& low, int64_t k) {
+  const int64_t c = divisor(low, BinaryOp::kFloorMod);
+  if (c == 0 || high_factor != k * c) return {};
+  const Expr& digit = low.as<Binary>()->a;
+  if (const int64_t m = divisor(high, BinaryOp::kFloorMod)) {
+    const Expr& upper = high.as<Binary>()->a;
+    if (divisor(upper, BinaryOp::kFloorDiv) != c || !are_congruent(upper.as<Binary>()->a, digit, c))
+      return {};
+    return remainder_of(upper.as<Binary>()->a, c * m);
+  }
+  const int64_t whole = divisor(high, BinaryOp::kFloorDiv);
+  if (whole == 0) return {};
+  const Expr& line = high.as<Binary>()->a;
+  if (whole == c && are_congruent(line, digit, c)) return line;
+  const int64_t m = divisor(digit, BinaryOp::kFloorDiv);
+  if (m <= 1 || whole != m * c || !are_congruent(line, digit.as<Binary>()->a, whole)) return {};
+  return floordiv(line, divisor_of(line, m));
+}
+
+/// Joins two terms that are digits of one place; whether there were such.
 bool join_rows(FlatAccess& sum, std::vector<std::pair<Expr, int64_t>>& terms) {
   for (size_t low = 0; low < terms.size(); ++low)
     for (size_t high = 0; high < terms.size(); ++high) {
-      int64_t c = divisor(terms[low].first, BinaryOp::kFloorMod);
-      if (c == 0 || divisor(terms[high].first, BinaryOp::kFloorDiv) != c) continue;
-      int64_t k = terms[low].second;
-      const Expr line = terms[high].first.as<Binary>()->a;
-      if (terms[high].second != k * c || !are_congruent(line, terms[low].first.as<Binary>()->a, c)) continue;
+      const int64_t k = terms[low].second;
+      const Expr joined = joined_digits(terms[high].first, terms[high].second, terms[low].first, k);
+      if (low == high || !joined) continue;
       terms.erase(terms.begin() + static_cast<int64_t>(std::max(low, high)));
       terms.erase(terms.begin() + static_cast<int64_t>(std::min(low, high)));
-      accumulate(sum, line, k);
+      accumulate(sum, joined, k);
       return true;
     }
   return false;

@@ -1,6 +1,8 @@
 // The parts that design spaces are put together from. Each schedules some blocks and leaves the others.
 #pragma once
 
+#include <functional>
+
 #include "schedules/anatomy.h"
 #include "schedules/convolution.h"
 #include "schedules/space.h"
@@ -31,8 +33,12 @@ void sample_prefetch(Schedule& schedule, LoopHandle loop, int64_t bytes, const T
 
 /// Inlines each element-wise block whose users are all element-wise. Blocks that reductions read stay, and
 /// those that users would compute many times: tables, sums of several elements; so do those whose uses would
-/// make expressions of thousands of nodes, and the one named `kept`.
-void inline_elementwise(Schedule& schedule, const std::string& kept = "");
+/// make expressions of thousands of nodes, and those that `stays` says of.
+using Stays = std::function<bool(const Schedule&, const Ref<tir::Block>&)>;
+void inline_elementwise(Schedule& schedule, const Stays& stays = {});
+
+/// The same, but for the block named `kept` and those whose users would no longer load in vectors.
+void inline_in_vectors(Schedule& schedule, const std::string& kept, const Target& target);
 
 /// Element-wise, and computed where it is used no element is computed more often than now by each user.
 bool is_used_once(const tir::Func& func, const Ref<tir::Block>& block);

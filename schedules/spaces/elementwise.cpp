@@ -142,6 +142,77 @@ void vectorize_innermost(Schedule& s, BlockHandle block, std::vector<LoopHandle>
   s.vectorize(lanes);
 }
 
+/// How many of the innermost loops run along one line in memory, whatever the block reads or writes.
+int64_t loops_of_line(const Schedule& s, const Block& block, const std::vector<LoopHandle>& loops) {
+  size_t count = 1;
+  for (; count < loops.size(); ++count) {
+    std::vector<Ref<For>> line;
+    for (size_t i = loops.size() - count - 1; i < loops.size(); ++i) line.push_back(s[loops[i]]);
+    if (!is_line(block, line)) break;
+  }
+  return static_cast<int64_t>(count);
+}
+
+/// How many of the innermost loops to run through as one: a row of 17 fills two vectors of 16 by half,
+/// several together fill theirs.
+int64_t loops_worth_joining(const Schedule& s, const std::vector<LoopHandle>& loops, int64_t most,
+                            const Target& target) {
+  constexpr double kLeastFilled = 0.8;
+  int64_t extent = 1;
+  for (int64_t joined = 1; joined <= most; ++joined) {
+    extent *= int_value(s[loops[loops.size() - static_cast<size_t>(joined)]]->extent);
+    int64_t lanes = (extent + target.lanes() - 1) / target.lanes() * target.lanes();
+    if (static_cast<double>(extent) >= kLeastFilled * static_cast<double>(lanes)) return joined;
+  }
+  return 1;
+}
+
+/// Shorter vectors cost what single elements do.
+constexpr int64_t kFewestLanes = 4;
+
+/// Elements that the block, scheduled as it is, loads and stores in the time of one: the lanes of its
+/// vectors. Turned in registers, each vector takes some shuffles.
+int64_t elements_at_once(Schedule s, const Block& block, const Target& target) {
+  constexpr int64_t kTurned = 2;
+  const std::vector<LoopHandle> loops = s.get_loops(s.get_block(block.name));
+  if (loops.empty()) return 1;
+  if (is_transposition(block, target)) return kTurned;
+  const int64_t joined = loops_worth_joining(s, loops, loops_of_line(s, block, loops), target);
+  const int64_t lanes = joined > 1 ? target.lanes() : lanes_for(block, *s[loops.back()], target);
+  return lanes < kFewestLanes ? 1 : lanes;
+}
+
+bool is_in_vectors(const Schedule& s, const Block& block, const Target& target) {
+  return elements_at_once(s, block, target) > 1;
+}
+
+/// Reads, as a rule, from where a quotient or a remainder says: of a reshaped tensor, or of channels in
+/// blocks.
+bool divides_indices(const Block& block) {
+  bool found = false;
+  post_order(block.body.as<Store>()->value, [&](const NodeRef& node) {
+    const Binary* binary = node.as<Binary>();
+    found |= binary && (binary->op == BinaryOp::kFloorDiv || binary->op == BinaryOp::kFloorMod);
+  });
+  return found;
+}
+
+/// Whether `block` and a user of it are in vectors, of which the user would not be any more with the block
+/// inlined: rows of 32 channels out of blocks of 8, joined behind a row of 4, are parts of two blocks.
+bool loses_vectors(const Schedule& s, const Ref<Block>& block, const Target& target) {
+  const std::vector<Ref<Block>> users = consumers_of(s.func(), block);
+  const bool divides =
+      divides_indices(*block) ||
+      std::any_of(users.begin(), users.end(), [](const Ref<Block>& user) { return divides_indices(*user); });
+  if (!divides || !is_in_vectors(s, *block, target)) return false;
+  Schedule trial = s;
+  trial.compute_inline(trial.get_block(block->name));
+  return std::any_of(users.begin(), users.end(), [&](const Ref<Block>& user) {
+    return is_in_vectors(s, *user, target) &&
+           !is_in_vectors(trial, *trial[trial.get_block(user->name)], target);
+  });
+}
+
 /// What the program ends with once the rest is inlined, `kept` aside.
 struct Ending {
   Ref<Block> block;
@@ -169,7 +240,7 @@ bool rounds(const Block& block) {
 /// On a copy, with all that is element-wise inlined but `kept`.
 Ending ending(const Schedule& s, const std::string& kept, const Target& target) {
   Schedule trial = s;
-  inline_elementwise(trial, kept);
+  inline_in_vectors(trial, kept, target);
   Ref<Block> block = all_blocks(trial.func()).back();
   auto lanes = [&](const Block& each) {
     std::vector<LoopHandle> loops = trial.get_loops(trial.get_block(each.name));
@@ -209,6 +280,42 @@ std::string preferred_kept(const Schedule& s, const std::vector<std::string>& jo
 }
 }  // namespace
 
+namespace {
+/// What the element-wise blocks take, in the time of a single element.
+double time_of(const Schedule& s, const Target& target) {
+  double time = 0;
+  for (const Ref<Block>& block : all_blocks(s.func()))
+    if (is_injective(*block) && !is_constant(s.func(), block->writes[0].buffer))
+      time +=
+          static_cast<double>(iterations(*block)) / static_cast<double>(elements_at_once(s, *block, target));
+  return time;
+}
+}  // namespace
+
+void inline_in_vectors(Schedule& s, const std::string& kept, const Target& target) {
+  const Stays is_kept = [&](const Schedule&, const Ref<Block>& block) { return block->name == kept; };
+  const Stays keeps_vectors = [&](const Schedule& now, const Ref<Block>& block) {
+    return block->name == kept || loses_vectors(now, block, target);
+  };
+  const auto inlined = [&](const Stays& stays) {
+    Schedule trial = s;
+    inline_elementwise(trial, stays);
+    return trial;
+  };
+  const Schedule merged = inlined(is_kept);
+  const std::vector<Ref<Block>> blocks = all_blocks(merged.func());
+  // Only then: each step alone may lose vectors that the next one finds again, as a sum of tensors that are
+  // turned and turned back.
+  const bool gathers = std::any_of(blocks.begin(), blocks.end(), [&](const Ref<Block>& block) {
+    return is_injective(*block) && !is_in_vectors(merged, *block, target);
+  });
+  // What is kept goes through memory, and single elements that are copied may be known when they are
+  // unrolled.
+  constexpr double kLeastGain = 2;
+  const bool pays = gathers && kLeastGain * time_of(inlined(keeps_vectors), target) < time_of(merged, target);
+  inline_elementwise(s, pays ? keeps_vectors : is_kept);
+}
+
 std::string choose_kept(Schedule& s, const Target& target, const Policy& policy) {
   std::vector<std::string> joins, all;
   std::string last_copy;
@@ -234,9 +341,6 @@ std::string choose_kept(Schedule& s, const Target& target, const Policy& policy)
 }
 
 namespace {
-/// Shorter vectors cost what single elements do.
-constexpr int64_t kFewestLanes = 4;
-
 /// What is left to decide about the loops of a block that stands alone.
 struct ElementLoops {
   std::vector<LoopHandle> outer;
@@ -244,31 +348,6 @@ struct ElementLoops {
   int64_t width = 1;  // lanes it is vectorized with as a heuristic
   bool gathers = false;
 };
-
-/// How many of the innermost loops run along one line in memory, whatever the block reads or writes.
-int64_t loops_of_line(const Schedule& s, const Block& block, const std::vector<LoopHandle>& loops) {
-  size_t count = 1;
-  for (; count < loops.size(); ++count) {
-    std::vector<Ref<For>> line;
-    for (size_t i = loops.size() - count - 1; i < loops.size(); ++i) line.push_back(s[loops[i]]);
-    if (!is_line(block, line)) break;
-  }
-  return static_cast<int64_t>(count);
-}
-
-/// How many of the innermost loops to run through as one: a row of 17 fills two vectors of 16 by half,
-/// several together fill theirs.
-int64_t loops_worth_joining(const Schedule& s, const std::vector<LoopHandle>& loops, int64_t most,
-                            const Target& target) {
-  constexpr double kLeastFilled = 0.8;
-  int64_t extent = 1;
-  for (int64_t joined = 1; joined <= most; ++joined) {
-    extent *= int_value(s[loops[loops.size() - static_cast<size_t>(joined)]]->extent);
-    int64_t lanes = (extent + target.lanes() - 1) / target.lanes() * target.lanes();
-    if (static_cast<double>(extent) >= kLeastFilled * static_cast<double>(lanes)) return joined;
-  }
-  return 1;
-}
 
 ElementLoops element_loops(Schedule& s, BlockHandle block, const Target& target, const Policy& policy) {
   std::vector<LoopHandle> loops = s.get_loops(block);

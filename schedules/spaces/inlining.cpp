@@ -106,13 +106,13 @@ bool inline_terms(Schedule& s) {
 
 /// One block at a time, until none is left: each change makes new nodes, and may make its neighbours
 /// inlinable.
-void inline_elementwise(Schedule& s, const std::string& kept) {
+void inline_elementwise(Schedule& s, const Stays& stays) {
   for (bool changed = true; changed;) {
     changed = false;
     for (const Ref<Block>& block : all_blocks(s.func())) {
-      if (!is_injective(*block) || !is_intermediate(s.func(), *block) || block->name == kept) continue;
+      if (!is_injective(*block) || !is_intermediate(s.func(), *block)) continue;
       if (!all_elementwise(consumers_of(s.func(), block)) || repeats_work(s.func(), block)) continue;
-      if (grows_too_far(s.func(), block)) continue;
+      if (grows_too_far(s.func(), block) || (stays && stays(s, block))) continue;
       s.compute_inline(s.get_block(block->name));
       changed = true;
       break;

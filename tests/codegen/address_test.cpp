@@ -50,6 +50,34 @@ TEST(Flatten, RemaindersByAnotherExpressionAreJoined) {
   EXPECT_FALSE(access(place, t * 8).is_dense());
 }
 
+TEST(Flatten, DigitsOfThreeDimensionsAreOneLine) {
+  const Expr lanes = ramp(Expr(var("row")) * 5, Expr(1), kLanes);
+  const auto by = [](int64_t c) { return broadcast(Expr(c), kLanes); };
+  const auto access = [&](int64_t middle) {
+    std::vector<Expr> indices{floordiv(lanes, by(45 * 48)), floormod(floordiv(lanes, by(45)), by(middle)),
+                              floormod(lanes, by(45))};
+    return flatten(tir::buffer("x", {48, middle, 45}, kFloat32), indices);
+  };
+  FlatAccess line = access(48);
+  EXPECT_TRUE(line.is_dense());
+  ASSERT_EQ(line.terms.size(), 1u);
+  EXPECT_EQ(line.terms[0].second, 5);
+  EXPECT_FALSE(access(47).is_dense());
+}
+
+// A vector of 8 that stays within the first digit, which is the same for all lanes.
+TEST(Flatten, DigitsOfAVectorWithinTheFirstAreOneLine) {
+  const Expr step = var("step"), lanes = ramp(step * 8, Expr(1), 8);
+  const auto by = [](int64_t c) { return broadcast(Expr(c), 8); };
+  std::vector<Expr> indices{floordiv(step, 216), floormod(floordiv(lanes, by(27)), by(64)),
+                            floormod(lanes, by(27))};
+  EXPECT_TRUE(flatten(tir::buffer("x", {64, 64, 27}, kFloat32), indices).is_dense());
+  // Vectors that begin anywhere may cross an end.
+  const Expr others = ramp(step * 5, Expr(1), 8);
+  indices = {floordiv(step, 216), floormod(floordiv(others, by(27)), by(64)), floormod(others, by(27))};
+  EXPECT_FALSE(flatten(tir::buffer("x", {64, 64, 27}, kFloat32), indices).is_dense());
+}
+
 TEST(Flatten, ScalarsToo) {
   Expr at = Expr(var("i")) * 5;
   std::vector<Expr> indices{floordiv(at, 7), floormod(at, 7)};

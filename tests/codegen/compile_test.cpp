@@ -369,6 +369,25 @@ TEST(Compile, MasksKeepWhatTheyHoldBack) {
   }
 }
 
+/// A masked store takes a dozen cycles where no register holds masks.
+TEST(Compile, KnownMasksBecomeShorterStores) {
+  for (int width : {4, 8, 16})
+    for (int begin : {0, 1})
+      for (int end = begin + 1; end < width; ++end) {
+        Buffer x = tir::buffer("x", {width}, kFloat32), y = tir::buffer("y", {width}, kFloat32);
+        const Expr lanes = ramp(Expr(0), Expr(1), width);
+        Expr wanted = less(lanes, broadcast(Expr(end), width));
+        if (begin > 0) wanted = logical_and(less_equal(broadcast(Expr(begin), width), lanes), wanted);
+        tir::Func f = func("copy", {x, y}, make<tir::If>(wanted, store(y, {lanes}, load(x, {lanes}))));
+        Tensor ones = full({width}, kFloat32, 1), out = zeros({width}, kFloat32);
+        run_kernel(f, host_target(), std::vector{ones, out});
+        for (int l = 0; l < width; ++l) EXPECT_EQ(out.as<float>()[l], l >= begin && l < end) << end;
+        if (begin > 0) continue;
+        const std::string text = assembly_of(f, resolve_target("cpu:mcpu=znver3"));
+        EXPECT_EQ(count(text, "vmaskmovps\t%"), 0) << end << " of " << width << "\n" << text;
+      }
+}
+
 /// The lanes held back are 0, and dividing by that ends a process.
 TEST(Compile, MasksKeepDivisorsThatTheyHoldBack) {
   for (DataType type : {kInt8, kUInt8, kInt32, kInt64})

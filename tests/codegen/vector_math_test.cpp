@@ -1,6 +1,7 @@
 // Elementary functions against libm in float64, in units in the last place of float32.
 #include <gtest/gtest.h>
 
+#include <cfenv>
 #include <cmath>
 #include <limits>
 
@@ -109,6 +110,17 @@ TEST(VectorMath, KeepsSpecialValues) {
         EXPECT_NEAR(got, exact, std::abs(exact) * 1e-6) << spelling(c.function) << "(" << inputs[i] << ")";
     }
   }
+}
+
+/// A softmax makes zeros of what a mask leaves out; a product that underflows takes tens of cycles.
+TEST(VectorMath, ZerosOfMasksDoNotUnderflow) {
+  const std::vector<float> inputs{-1e9f, -1e30f, -std::numeric_limits<float>::infinity(), -1e4f,
+                                  -200,  -180,   std::numeric_limits<float>::lowest(),    -177};
+  std::vector<Tensor> params{tensor_of(inputs, {8}, kFloat32), Tensor({8}, kFloat32)};
+  std::feclearexcept(FE_UNDERFLOW);
+  run_kernel(map_func(Intrinsic::kExp, 8, 8), resolve_target("cpu:mcpu=nehalem"), params);
+  EXPECT_EQ(std::fetestexcept(FE_UNDERFLOW), 0);
+  for (int i = 0; i < 8; ++i) EXPECT_EQ(params[1].as<float>()[i], 0) << inputs[static_cast<size_t>(i)];
 }
 
 TEST(VectorMath, ConstantPowersAreThoseOfLibm) {

@@ -457,6 +457,101 @@ func main(x: float32[21, 7, 9]) -> (out: float32[{1}, 11, 15, {0}]) {{
   }
 }
 
+/// A detector's head: boxes of 4 numbers and scores of 32 out of blocks of 16 channels, joined. Inlined, a
+/// vector of the row would be of parts of several blocks.
+TEST(DefaultTrace, KeepsWhatItsUserWouldNotLoadInVectors) {
+  tir::Func func = tir::parse_func(R"(
+func main(x: float32[3, 10, 16], y: float32[18, 10, 16]) -> (out: float32[90, 36]) {
+  block root {
+    alloc boxes: float32[90, 4]
+    alloc scores: float32[90, 32]
+    for r in 0..90 { for i in 0..4 {
+      block boxes(spatial vr in 0..90 = r, spatial vi in 0..4 = i) {
+        reads x[0:3, vr // 9, 0:16]
+        writes boxes[vr, vi]
+        boxes[vr, vi] = x[vr %% 9 // 4, vr // 9, (vr %% 9 * 4 + vi) %% 16]
+    } } }
+    for r in 0..90 { for i in 0..32 {
+      block scores(spatial vr in 0..90 = r, spatial vi in 0..32 = i) {
+        reads y[0:18, vr // 9, 0:16]
+        writes scores[vr, vi]
+        scores[vr, vi] = sigmoid(y[(vr * 32 + vi) %% 288 // 16, vr // 9, (vr * 32 + vi) %% 16])
+    } } }
+    for r in 0..90 { for i in 0..36 {
+      block out(spatial vr in 0..90 = r, spatial vi in 0..36 = i) {
+        reads boxes[vr, vi], scores[vr, vi - 4]
+        writes out[vr, vi]
+        out[vr, vi] = select(vi < 4, boxes[vr, vi], scores[vr, vi - 4])
+    } } }
+  }
+})");
+  Target target = avx512_target();
+  tir::Func scheduled = replay(default_trace(func, target), func);
+  EXPECT_EQ(all_blocks(scheduled).size(), 3u);
+  const std::string lowered = tir::print(tir::lower(scheduled, target));
+  EXPECT_THAT(lowered, testing::ContainsRegex("out\\[[^=]*ramp[^=]*= .*scores\\[[^]]*ramp"));
+  expect_same_results(func, scheduled);
+}
+
+/// Rows of 3 numbers of a tensor that has rows of 27.
+TEST(DefaultTrace, RunsThroughReshapedRowsAsOneLine) {
+  tir::Func func = tir::parse_func(R"(
+func main(x: float32[4, 10, 27]) -> (out: float32[360, 3]) {
+  block root {
+    for r in 0..360 { for i in 0..3 {
+      block out(spatial vr in 0..360 = r, spatial vi in 0..3 = i) {
+        reads x[0:4, 0:10, 0:27]
+        writes out[vr, vi]
+        out[vr, vi] = sigmoid(x[(vr * 3 + vi) // 270, (vr * 3 + vi) // 27 %% 10, (vr * 3 + vi) %% 27])
+    } } }
+  }
+})");
+  tir::Func scheduled = replay(default_trace(func, avx512_target()), func);
+  EXPECT_THAT(vector_lanes(scheduled), testing::Contains(16));
+  expect_same_results(func, scheduled);
+}
+
+/// A sum of two tensors that are turned, turned back: each step alone loses vectors, all of them together
+/// none.
+TEST(DefaultTrace, MergesWhatIsTurnedAndTurnedBack) {
+  tir::Func func = tir::parse_func(R"(
+func main(x: float32[3, 40, 16], y: float32[3, 40, 16]) -> (out: float32[3, 40, 16]) {
+  block root {
+    alloc a: float32[48, 40]
+    alloc b: float32[48, 40]
+    alloc sum: float32[48, 40]
+    for c in 0..48 { for i in 0..40 {
+      block a(spatial vc in 0..48 = c, spatial vi in 0..40 = i) {
+        reads x[vc // 16, vi, vc %% 16]
+        writes a[vc, vi]
+        a[vc, vi] = x[vc // 16, vi, vc %% 16]
+    } } }
+    for c in 0..48 { for i in 0..40 {
+      block b(spatial vc in 0..48 = c, spatial vi in 0..40 = i) {
+        reads y[vc // 16, vi, vc %% 16]
+        writes b[vc, vi]
+        b[vc, vi] = y[vc // 16, vi, vc %% 16]
+    } } }
+    for c in 0..48 { for i in 0..40 {
+      block sum(spatial vc in 0..48 = c, spatial vi in 0..40 = i) {
+        reads a[vc, vi], b[vc, vi]
+        writes sum[vc, vi]
+        sum[vc, vi] = a[vc, vi] + b[vc, vi]
+    } } }
+    for c in 0..3 { for i in 0..40 { for l in 0..16 {
+      block out(spatial vc in 0..3 = c, spatial vi in 0..40 = i, spatial vl in 0..16 = l) {
+        reads sum[vc * 16 + vl, vi]
+        writes out[vc, vi, vl]
+        out[vc, vi, vl] = sum[vc * 16 + vl, vi]
+    } } } }
+  }
+})");
+  tir::Func scheduled = replay(default_trace(func, avx512_target()), func);
+  EXPECT_EQ(all_blocks(scheduled).size(), 1u);
+  EXPECT_THAT(vector_lanes(scheduled), testing::Contains(16));
+  expect_same_results(func, scheduled);
+}
+
 /// Two tensors, one after the other by channels, then in blocks of 16 of them.
 TEST(DefaultTrace, JoinsTensorsBeforeItTurnsThem) {
   tir::Func func = tir::parse_func(R"(

@@ -232,6 +232,49 @@ llvm::Value* Emitter::load(const tir::Load& e) {
   return from_memory(load_from(at, e.buffer), e.dtype);
 }
 
+namespace {
+/// The lanes that a mask of constants lets through, in parts of a power of two of neighbours, the largest
+/// first in each run: {first lane, lanes}. Nothing for other masks.
+std::optional<std::vector<std::pair<int, int>>> parts_of(llvm::Value* mask) {
+  auto* known = llvm::dyn_cast<llvm::Constant>(mask);
+  if (!known) return std::nullopt;
+  const int lanes = static_cast<int>(llvm::cast<llvm::FixedVectorType>(mask->getType())->getNumElements());
+  const auto is_wanted = [&](int lane) {
+    const llvm::Constant* element = known->getAggregateElement(static_cast<unsigned>(lane));
+    return element && element->isOneValue();
+  };
+  std::vector<std::pair<int, int>> parts;
+  for (int first = 0; first < lanes; ++first) {
+    int end = first;
+    while (end < lanes && is_wanted(end)) ++end;
+    for (; first < end; first += parts.back().second)
+      parts.emplace_back(first, static_cast<int>(std::bit_floor(static_cast<unsigned>(end - first))));
+  }
+  return parts;
+}
+}  // namespace
+
+/// Where no register holds a mask, a masked store costs as much as a dozen others: with a mask that is known,
+/// shorter vectors are stored instead.
+void Emitter::store_masked(llvm::Value* v, llvm::Value* pointer, llvm::Align align) {
+  constexpr size_t kMostParts = 4;
+  const auto parts = state_.features.avx512_lanes == 0 ? parts_of(mask_) : std::nullopt;
+  if (!parts || parts->size() > kMostParts) {
+    b_.CreateMaskedStore(v, pointer, align, mask_);
+    return;
+  }
+  llvm::Type* element = v->getType()->getScalarType();
+  const uint64_t bytes = element->getPrimitiveSizeInBits() / 8;
+  for (const auto& [first, lanes] : *parts) {
+    std::vector<int> order(static_cast<size_t>(lanes));
+    std::iota(order.begin(), order.end(), first);
+    llvm::Value* part = lanes == 1 ? b_.CreateExtractElement(v, static_cast<uint64_t>(first))
+                                   : b_.CreateShuffleVector(v, order);
+    llvm::Value* place = b_.CreateInBoundsGEP(element, pointer, b_.getInt64(first));
+    b_.CreateAlignedStore(part, place, llvm::commonAlignment(align, static_cast<uint64_t>(first) * bytes));
+  }
+}
+
 void Emitter::emit_store(const tir::Store& e) {
   FlatAccess at = access(e.buffer, e.indices);
   // Before the value is emitted, whose loads of the same buffer are not to be prefetched.
@@ -248,7 +291,7 @@ void Emitter::emit_store(const tir::Store& e) {
   else if (!at.is_dense())
     scatter(at, e.buffer, v);
   else if (mask_)
-    b_.CreateMaskedStore(v, pointer_to(at, e.buffer), alignment_of(at, e.buffer), mask_);
+    store_masked(v, pointer_to(at, e.buffer), alignment_of(at, e.buffer));
   else
     b_.CreateAlignedStore(v, pointer_to(at, e.buffer), alignment_of(at, e.buffer));
 }

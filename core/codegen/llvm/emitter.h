@@ -122,6 +122,7 @@ class Emitter {
   llvm::Value* load_from(const FlatAccess& at, const tir::Buffer& buffer);
   void prefetch(const FlatAccess& at, const tir::Buffer& buffer, llvm::Value* pointer);
   void store_in_register(llvm::AllocaInst* slot, llvm::Value* v);
+  void store_masked(llvm::Value* v, llvm::Value* pointer, llvm::Align align);
   llvm::Value* mask_of(llvm::ArrayRef<int> lanes);
   llvm::Value* load_strided(const FlatAccess& at, const tir::Buffer& buffer);
   llvm::Value* gather(const FlatAccess& at, const tir::Buffer& buffer);

@@ -51,14 +51,14 @@ class Math {
   V with_sign_of(V magnitude, V sign) {
     return b_.CreateBinaryIntrinsic(llvm::Intrinsic::copysign, magnitude, sign);
   }
-  /// 2^n for -126 <= n <= 127; infinity for 128.
+  /// 2^n for -126 <= n <= 127; 0 for -127, infinity for 128.
   V power_of_two(V n) { return from_bits(b_.CreateShl(b_.CreateAdd(n, integer(127)), integer(23))); }
 
   /// x 2^floor(n), and as that would be for a NaN or an infinite n, in one instruction.
   V scaled(V x, V n);
 
   V exp(V x);
-  V exp_of_bounded(V x);  // -104 <= x <= 88.8
+  V exp_of_bounded(V x);  // -176.1 <= x <= 88.8
   V exp_of_normal(V x);   // -87 <= x <= 88.8; infinity already from 88.4 on
   V expm1(V x);
   V log(V x);
@@ -174,15 +174,17 @@ Math::V Math::scaled(V x, V n) {
   return result;
 }
 
-/// Beyond these bounds the result is 0 or infinity; within them the power of two can be made.
-Math::V Math::exp(V x) { return exp_of_bounded(clamp(x, -104.0f, 88.8f)); }
+/// Beyond these bounds the result is 0 or infinity; within them the power of two can be made. Below -104 it
+/// is 0 too, but of a product that underflows, which takes tens of cycles: at the lower bound, where what a
+/// mask leaves out of a softmax ends, it is made of factors that are 0.
+Math::V Math::exp(V x) { return exp_of_bounded(clamp(x, -176.1f, 88.8f)); }
 
 /// e^x = 2^n e^r.
 Math::V Math::exp_of_bounded(V x) {
   auto [n, r, whole] = reduce_by_ln2(x);
   V y = exp_of_rest(r);
   if (scales_) return scaled(y, n);
-  // 2^n in two steps: n reaches from -150 (subnormal results) to 128.
+  // 2^n in two steps: n reaches from -254, of two that are 0, through -149 (subnormal results) to 128.
   V half = b_.CreateAShr(whole, integer(1));
   return b_.CreateFMul(b_.CreateFMul(y, power_of_two(half)), power_of_two(b_.CreateSub(whole, half)));
 }
