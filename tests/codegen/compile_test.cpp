@@ -158,6 +158,39 @@ TEST(Compile, ConvertsVectorsOfFloatsAsItDoesSingleOnes) {
   }
 }
 
+/// Twelve sums of one vector each and a step's vector and broadcast are 14 of 16 registers. Over two steps in
+/// a row, sums that change places need more.
+TEST(Compile, AddsToTwelveSumsInTheirRegisters) {
+  constexpr int64_t kRows = 12, kLanes = 8;
+  Buffer x = tir::buffer("x", {kRows, 64}, kFloat32), w = tir::buffer("w", {64, kLanes}, kFloat32),
+         y = tir::buffer("y", {kRows, kLanes}, kFloat32),
+         sums = tir::buffer("sums", {kRows, kLanes}, kFloat32, tir::Scope::kLocal);
+  const Expr lanes = ramp(Expr(0), Expr(1), kLanes);
+  Var step = var("step");
+  std::vector<Stmt> init, adds, finish;
+  for (int64_t row = 0; row < kRows; ++row) {
+    init.push_back(store(sums, {row, lanes}, broadcast(Expr(0.0f), kLanes)));
+    finish.push_back(store(y, {row, lanes}, load(sums, {row, lanes})));
+  }
+  for (int64_t k : {0, 1})
+    for (int64_t row = 0; row < kRows; ++row)
+      adds.push_back(store(sums, {row, lanes},
+                           load(sums, {row, lanes}) + broadcast(load(x, {row, step * 2 + k}), kLanes) *
+                                                          load(w, {step * 2 + k, lanes})));
+  Stmt body = make<tir::Alloc>(
+      sums, tir::seq({tir::seq(init), for_loop(step, 32, tir::seq(adds)), tir::seq(finish)}));
+  const tir::Func program = func("tile", {x, w, y}, body);
+  const std::string text = assembly_of(program, resolve_target("cpu:mcpu=haswell"));
+  EXPECT_EQ(count(text, "vfmadd231ps"), 2 * kRows);
+  EXPECT_EQ(count(text, "(%rsp)"), 0) << text;
+  std::vector<Tensor> params{random_tensor({kRows, 64}, kFloat32, 1),
+                             random_tensor({64, kLanes}, kFloat32, 2), Tensor({kRows, kLanes}, kFloat32)};
+  std::vector<Tensor> expected{params[0], params[1], Tensor({kRows, kLanes}, kFloat32)};
+  run_kernel(program, host_target(), params);
+  tir::interpret(program, expected);
+  EXPECT_LT(max_relative_error(params[2], expected[2]), 1e-6);
+}
+
 TEST(Compile, RefusesTooMuchStack) {
   Buffer y = tir::buffer("y", {4}, kFloat32), big = tir::buffer("big", {1200000}, kFloat32);
   Var i = var("i");

@@ -1,7 +1,10 @@
 #include "core/codegen/llvm/machine.h"
 
 #include <llvm/Analysis/CGSCCPassManager.h>
+#include <llvm/IR/InlineAsm.h>
+#include <llvm/IR/Instructions.h>
 #include <llvm/IR/LegacyPassManager.h>
+#include <llvm/MC/MCSubtargetInfo.h>
 #include <llvm/MC/TargetRegistry.h>
 #include <llvm/Passes/PassBuilder.h>
 #include <llvm/Support/CommandLine.h>
@@ -14,6 +17,7 @@
 #include <llvm/Transforms/Scalar/SimplifyCFG.h>
 
 #include <mutex>
+#include <vector>
 
 #include "core/support/error.h"
 
@@ -26,6 +30,7 @@ void initialize_llvm() {
     llvm::InitializeAllTargets();
     llvm::InitializeAllTargetMCs();
     llvm::InitializeAllAsmPrinters();
+    llvm::InitializeAllAsmParsers();
     // The emitter advances one pointer for all unrolled copies of an access. Loop strength reduction takes
     // this apart again, and ends with a spilled pointer for each copy: a sixth of a convolution's time.
     const char* arguments[] = {"lathe", "-disable-lsr"};
@@ -67,6 +72,57 @@ llvm::ModulePassManager clean_up_pipeline() {
   module_passes.addPass(llvm::createModuleToFunctionPassAdaptor(std::move(passes)));
   return module_passes;
 }
+
+/// An element of memory in all lanes, used once: a broadcast's register is free behind that use.
+bool is_broadcast_once(llvm::Value* v) {
+  auto* shuffle = llvm::dyn_cast<llvm::ShuffleVectorInst>(v);
+  return shuffle && shuffle->hasOneUse() && shuffle->isZeroEltSplat();
+}
+
+/// The operand of `sum` that is broadcast * vector and that nobody else reads; null for others.
+llvm::BinaryOperator* product_in(llvm::Instruction& sum, unsigned operand) {
+  auto* product = llvm::dyn_cast<llvm::BinaryOperator>(sum.getOperand(operand));
+  const bool fuses = product && product->getOpcode() == llvm::Instruction::FMul && product->hasOneUse() &&
+                     product->hasAllowContract() && product->getParent() == sum.getParent();
+  return fuses && (is_broadcast_once(product->getOperand(0)) != is_broadcast_once(product->getOperand(1)))
+             ? product
+             : nullptr;
+}
+
+/// Of an instruction with two sources and a sum, LLVM overwrites a source that is not needed any more: here
+/// the broadcast, so that the sum lies in another register after each step, and of twelve sums some are
+/// spilled. The form that overwrites the sum is therefore named.
+void add_in_place(llvm::Module& module) {
+  struct Sum {
+    llvm::Instruction* sum;
+    llvm::BinaryOperator* product;
+    unsigned acc;  // which operand
+  };
+  std::vector<Sum> sums;
+  for (llvm::Function& function : module)
+    for (llvm::BasicBlock& block : function)
+      for (llvm::Instruction& i : block) {
+        auto* type = llvm::dyn_cast<llvm::FixedVectorType>(i.getType());
+        if (i.getOpcode() != llvm::Instruction::FAdd || !type || !type->getElementType()->isFloatTy() ||
+            (type->getNumElements() != 4 && type->getNumElements() != 8) || !i.hasAllowContract())
+          continue;
+        for (unsigned operand : {0u, 1u})
+          if (llvm::BinaryOperator* product = product_in(i, operand)) {
+            sums.push_back({&i, product, 1 - operand});
+            break;
+          }
+      }
+  for (const auto& [sum, product, acc] : sums) {
+    llvm::Type* type = sum->getType();
+    auto* signature = llvm::FunctionType::get(type, {type, type, type}, false);
+    auto* add = llvm::CallInst::Create(
+        signature, llvm::InlineAsm::get(signature, "vfmadd231ps $3, $2, $0", "=x,0,x,x", false),
+        {sum->getOperand(acc), product->getOperand(0), product->getOperand(1)}, "", sum->getIterator());
+    sum->replaceAllUsesWith(add);
+    sum->eraseFromParent();
+    product->eraseFromParent();
+  }
+}
 }  // namespace
 
 void optimize(llvm::Module& module, llvm::TargetMachine& machine, Effort effort) {
@@ -85,6 +141,10 @@ void optimize(llvm::Module& module, llvm::TargetMachine& machine, Effort effort)
                                        ? clean_up_pipeline()
                                        : builder.buildPerModuleDefaultPipeline(llvm::OptimizationLevel::O2);
   passes.run(module, modules);
+  const llvm::MCSubtargetInfo& features = *machine.getMCSubtargetInfo();
+  if (machine.getTargetTriple().isX86() && features.checkFeatures("+fma") &&
+      !features.checkFeatures("+avx512vl"))
+    add_in_place(module);
 }
 
 std::string emit_code(llvm::Module& module, llvm::TargetMachine& machine, llvm::CodeGenFileType type) {
