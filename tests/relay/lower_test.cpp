@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "core/relay/analysis/call_type.h"
+#include "core/relay/ops/attrs_nn.h"
 #include "core/relay/ops/attrs_tensor.h"
 #include "core/tir/interpret.h"
 #include "tests/thrown_by.h"
@@ -41,6 +42,31 @@ TEST(Lower, ViewsMoveNothing) {
   EXPECT_FALSE(moves_nothing({1, 32, 2, 2}, "NCHW", "NCHW16c"));
   EXPECT_TRUE(moves_nothing({1, 32, 1, 1}, "NCHW", "NCHW16c"));
   EXPECT_FALSE(moves_nothing({1, 2, 4, 4}, "NCHW", "NHWC"));
+}
+
+/// What windows at a border are divided by is computed once for all channels, not for each result.
+TEST(Lower, CountsWindowsOnceForAllChannels) {
+  Var x = typed_var({1, 30, 11, 11});
+  auto attrs = std::make_unique<PoolAttrs>();
+  attrs->pool_size = {3, 3}, attrs->strides = {2, 2}, attrs->padding = {1, 1};
+  const tir::Func program =
+      lower_function(function({x}, typed_call("nn.avg_pool2d", {x}, seal(std::move(attrs)))), "pool");
+  int64_t results = 0, counted = 0;
+  post_order(program->body, [&](const NodeRef& node) {
+    const auto* block = node.as<tir::Block>();
+    if (!block || block->iters.empty()) return;
+    int64_t iterations = 1;
+    for (const tir::BlockIter& iter : block->iters) iterations *= int_value(iter.extent);
+    bool counts = false;
+    post_order(block->body, [&](const NodeRef& inner) {
+      const auto* cast = inner.as<Cast>();
+      counts |= cast && cast->dtype.is_float() && cast->value.dtype().is_int();
+    });
+    counted += counts ? iterations : 0;
+    results += block->name == "average" ? iterations : 0;
+  });
+  EXPECT_EQ(results, 30 * 36);
+  EXPECT_EQ(counted, 36);
 }
 
 TEST(Lower, OneOfTheFirstDimensionIsAView) {

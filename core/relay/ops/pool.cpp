@@ -55,10 +55,12 @@ Expr elements_inside(const Expr& o, int64_t stride, int64_t dilation, int64_t ke
   return max(to - from, Expr(1));
 }
 
+bool is_wide_float(DataType dtype) { return dtype.is_float() && dtype.bits >= 32; }
+
 /// sum / count. Wide floats are multiplied by 1 / count, which is a number for all lanes: dividing vectors
 /// takes longer than summing a window.
 Expr mean(const Expr& sum, const Expr& count) {
-  if (!sum.dtype().is_float() || sum.dtype().bits < 32) return div(sum, count);
+  if (!is_wide_float(sum.dtype())) return div(sum, count);
   return sum * div(lathe::constant(sum.dtype(), 1), count);
 }
 
@@ -146,18 +148,35 @@ Buffers pool(FuncBuilder& f, const Attrs& attrs, Inputs in, const Type& result) 
   for (char letter : letters) axes.push_back(layout.position(letter));
   Buffer pooled = pooled_windows(f, x, type.shape, {combiner, w, kernel, axes});
   if (kKind == PoolKind::kMax) return {pooled};
-  return {f.compute("average", type.shape, [&](Vars i) {
-    Expr count = 1;
+  // Of the window at `place`, an index for each spatial axis.
+  auto count = [&](const std::vector<Expr>& place) {
+    Expr elements = 1;
     for (size_t s = 0; s < letters.size(); ++s) {
-      int axis = layout.position(letters[s]);
-      Expr low = a.count_include_pad ? -w.before[s] : 0,
-           high = in[0]->shape[axis] + (a.count_include_pad ? w.after[s] : 0);
-      count = count * (partial ? elements_inside(i[axis], w.strides[s], w.dilation[s], kernel[s], w.before[s],
-                                                 low, high)
-                               : Expr(kernel[s]));
+      const int axis = layout.position(letters[s]);
+      const Expr low = a.count_include_pad ? -w.before[s] : 0,
+                 high = in[0]->shape[axis] + (a.count_include_pad ? w.after[s] : 0);
+      elements = elements * (partial ? elements_inside(place[s], w.strides[s], w.dilation[s], kernel[s],
+                                                       w.before[s], low, high)
+                                     : Expr(kernel[s]));
     }
-    return mean(at(pooled, i), cast(type.dtype, count));
-  })};
+    return cast(type.dtype, elements);
+  };
+  auto place_of = [&](Vars i) {
+    std::vector<Expr> place;
+    for (int axis : axes) place.emplace_back(i[axis]);
+    return place;
+  };
+  if (!partial || !has_constant_shape(type) || !is_wide_float(type.dtype))
+    return {
+        f.compute("average", type.shape, [&](Vars i) { return mean(at(pooled, i), count(place_of(i))); })};
+  // What windows are divided by, once for all channels: in vectors along a row it would be integers that
+  // become real one by one.
+  Shape places;
+  for (int axis : axes) places.push_back(type.shape[axis]);
+  const Buffer share = f.compute("share", places, [&](Vars i) {
+    return div(lathe::constant(type.dtype, 1), count({i.begin(), i.end()}));
+  });
+  return {f.compute("average", type.shape, [&](Vars i) { return at(pooled, i) * load(share, place_of(i)); })};
 }
 
 template <int kRank>
