@@ -172,6 +172,27 @@ TEST(AlterLayout, BlocksThatAreReadAreMultiplesOfFourWhereThatFillsUpLittle) {
     EXPECT_EQ(blocks.read(channels), block) << channels;
 }
 
+/// Twenty channels of a group are three vectors of eight and cut apart rather than four of five.
+TEST(AlterLayout, ResultsOfGroupsFillVectors) {
+  const Blocks blocks(target_of(8)), wide(target_of(16));
+  EXPECT_EQ(blocks.of_group(20, 1), 8);
+  EXPECT_EQ(blocks.of_group(12, 1), 6) << "two vectors either way, and nothing to cut";
+  EXPECT_EQ(blocks.of_group(10, 1), 5);
+  EXPECT_EQ(blocks.of_group(16, 1), 8);
+  EXPECT_EQ(blocks.of_group(3, 1), 0);
+  EXPECT_EQ(wide.of_group(20, 1), 10);
+  EXPECT_EQ(wide.of_group(40, 1), 16);
+  Net n({1, 160, 6, 6});
+  Ref<Function> f = altered(n.main(n.conv(n.data(), 160, 3, 1, 8)), 8);
+  post_order(f->body, [&](const NodeRef& node) {
+    const Call* call = node.as<Call>();
+    const auto* conv = call ? call->attrs.as<ConvAttrs>() : nullptr;
+    if (!conv) return;
+    EXPECT_EQ(conv->out_layout, "NCHW8c");
+    EXPECT_EQ(conv->data_layout, "NCHW4c") << "divides a group, and is no vector of five";
+  });
+}
+
 TEST(AlterLayout, WeightsOfADenseLayerFollowTheBlocksOfAFlattenedImage) {
   for (const char* flatten : {"nn.batch_flatten", "reshape"}) {
     Net n({2, 8, 3, 5});

@@ -51,6 +51,12 @@ int64_t Blocks::exact_results(int64_t channels, int64_t unit) const {
   return fewer ? any : whole;
 }
 
+int64_t Blocks::of_group(int64_t channels, int64_t unit) const {
+  const int64_t dividing = exact_results(channels, unit), filled = best(channels, unit);
+  if (!dividing || !filled) return dividing ? dividing : filled;
+  return is_worthwhile(lanes_paid(channels, filled), lanes_paid(channels, dividing)) ? filled : dividing;
+}
+
 int64_t Blocks::read(int64_t channels, int64_t unit) const {
   for (int64_t block = lanes_; block >= 4 && 2 * block >= lanes_; block -= 4)
     if (channels % block == 0 && block % unit == 0) return block;

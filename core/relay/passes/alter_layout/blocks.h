@@ -27,6 +27,10 @@ class Blocks {
   /// exact() for results, which are in whole units only where that does not cost many lanes.
   int64_t exact_results(int64_t channels, int64_t unit) const;
 
+  /// For results of a group: exact_results(), or best() where that takes clearly fewer lanes although the
+  /// groups are cut apart again; 0 for less than 4 that nothing divides.
+  int64_t of_group(int64_t channels, int64_t unit) const;
+
   /// For channels that are only read, each broadcast to a vector: one that divides them, all of them when
   /// they are few, or else the best. That one too where it fills up little and those that divide are no
   /// multiples of 4, as 7 of 9: channels that do not come in blocks yet are put into these, and vectors of 9

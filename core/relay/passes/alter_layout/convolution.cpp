@@ -156,12 +156,14 @@ Blocked grouped_convolution(BlockedGraph& graph, const Call& e, Channels c) {
   }
   // All groups in one: an ordinary convolution with zeros in its kernel.
   if (c.groups == 1) return whole_convolution(graph, e, c, kernel);
-  int64_t products = products_at_once(e), out_block = graph.blocks.exact_results(c.out, products);
-  if (!out_block) out_block = graph.blocks.best(c.out, products);
+  int64_t products = products_at_once(e), out_block = graph.blocks.of_group(c.out, products);
   if (!out_block || !has_constant_shape(*tensor_type_of(e.args[0]))) return {};
   // Of a group's channels rather none is filled up: that would take a copy of the data.
   int64_t usual = graph.blocks.exact(c.in, products);
-  if (!usual) usual = graph.blocks.read(c.in, products);
+  if (!usual || usual % 4 != 0) {
+    const int64_t read = graph.blocks.read(c.in, products);
+    if (!usual || c.in % read == 0) usual = read;
+  }
   int64_t in_block = block_of(graph, e.args[0], products, usual);
   // A block of the data must not reach into the next group.
   if (c.in % in_block) in_block = usual;
