@@ -13,7 +13,7 @@ SearchFlags::SearchFlags(Flags& flags, TuneJob& job) : job_(job) {
   add_open_flag(flags, job.open);
   flags.add("--target TARGET", job.target, "cpu, or cpu:mcpu=NAME,vector=BITS,...");
   flags.add("--precision given|bf16|int8|float64", job.precision,
-            "int8 is calibrated on random inputs, float64 is slow: for comparisons");
+            "bf16 and int8 where they are faster; int8 is calibrated on random inputs, float64 is slow");
   flags.add("--trials", job.trials, 0, int64_t{1} << 40,
             "candidates to measure; 0: no limit (give --time then), as where --time alone is given");
   flags.add_duration("--time", job.seconds, "stop searching after this long");

@@ -8,9 +8,9 @@
 namespace lathe::tir {
 namespace {
 
-/// What runs first, once.
+/// What runs first, once; a sequence of nothing is what it is: of a tensor without elements.
 Stmt first_of(const Stmt& stmt) {
-  if (const Seq* seq = stmt.as<Seq>()) return first_of(seq->stmts.at(0));
+  if (const Seq* seq = stmt.as<Seq>(); seq && !seq->stmts.empty()) return first_of(seq->stmts[0]);
   if (const Alloc* alloc = stmt.as<Alloc>()) return first_of(alloc->body);
   return stmt;
 }

@@ -191,6 +191,13 @@ TEST(Compile, AddsToTwelveSumsInTheirRegisters) {
   EXPECT_LT(max_relative_error(params[2], expected[2]), 1e-6);
 }
 
+/// As of a tensor that has no element.
+TEST(Compile, NothingToDo) {
+  Buffer x = tir::buffer("x", {0, 3}, kFloat32), y = tir::buffer("y", {0, 3}, kFloat32);
+  std::vector<Tensor> params{Tensor({0, 3}, kFloat32), Tensor({0, 3}, kFloat32)};
+  run_kernel(func("nothing", {x, y}, tir::seq({})), host_target(), params);
+}
+
 TEST(Compile, RefusesTooMuchStack) {
   Buffer y = tir::buffer("y", {4}, kFloat32), big = tir::buffer("big", {1200000}, kFloat32);
   Var i = var("i");
