@@ -1,7 +1,6 @@
 #include "core/relay/analysis/narrow_costs.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include "core/relay/analysis/narrow_tensors.h"
 #include "core/relay/ops/rule.h"
@@ -17,9 +16,12 @@ double elements_of(const Expr& e) {
   return count;
 }
 
-/// Elements that `e` takes of inputs, moved or joined as they may be.
+/// Elements that `e` takes of inputs, moved or joined as they may be; 0 where they are not known.
 double input_elements(const Expr& e) {
-  if (e.as<VarNode>()) return elements_of(e);
+  if (e.as<VarNode>()) {
+    const auto* type = e->checked_type.as<TensorType>();
+    return type && has_constant_shape(*type) ? elements_of(e) : 0;
+  }
   const Call* call = e.as<Call>();
   if (!call || !is_choice(*call)) return 0;
   const auto* tuple = call->args[0].as<Tuple>();
@@ -47,7 +49,7 @@ bool has_transform(const Call& product, int64_t lanes) {
 }  // namespace
 
 struct NarrowCosts::Size {
-  double products, results;
+  double products;
   double weight;            // elements of the second operand
   double inputs, computed;  // elements of operands that are inputs, and that are neither these nor constant
   int64_t channels;         // of results, where these are of windows; else 0
@@ -96,8 +98,8 @@ double NarrowCosts::cycles(const Size& size, DataType operands) const {
 
 bool NarrowCosts::pays(const Call& product, DataType narrow) const {
   // Cycles for a vector: loading, converting and storing what is an input, or putting neighbours of it
-  // together as well; what is computed is converted in passing, and sums of integers are converted back.
-  // Blocks of channels are put together element by element where vectors have no masks.
+  // together as well; what is computed is converted in passing. Blocks of channels are put together element
+  // by element where vectors have no masks.
   constexpr double kConverted = 12, kWithoutMasks = 8, kGrouped = 12, kInPassing = 2;
   if (always_pays_) return true;
   const Size size = size_of(product);
@@ -120,7 +122,7 @@ bool NarrowCosts::pays(const Call& product, DataType narrow) const {
   const bool masks = target_.vector_bits >= 512 || !target_.triple.starts_with("x86");
   const double converting = size.inputs * (kConverted + (masks || !size.channels ? 0 : kWithoutMasks) +
                                            (size.grouped ? kGrouped : 0)) +
-                            (size.computed + (held.is_int() ? size.results : 0)) * kInPassing;
+                            size.computed * kInPassing;
   return real - cycles(size, held) > converting / lanes;
 }
 

@@ -36,6 +36,11 @@ bool is_real_tensor(const Expr& e) {
 bool is_choice(const Call& call) {
   const Op* op = operator_of(Expr(&call));
   if (!op || op->narrow != NarrowRule::kChoice) return false;
+  // A tuple that is neither written out nor chosen itself is no one's to store narrow.
+  const Expr& from = call.args[0];
+  if (from->checked_type && from->checked_type.as<TupleType>() && !from.as<Tuple>() &&
+      (!from.as<Call>() || !is_choice(*from.as<Call>())))
+    return false;
   return std::all_of(call.args.begin() + 1, call.args.end(), [](const Expr& arg) {
     const auto* constant = arg.as<Constant>();
     bool zero = constant != nullptr;

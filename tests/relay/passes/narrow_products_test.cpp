@@ -274,6 +274,24 @@ TEST(MixedPrecision, LeavesProductsOfTwoInputsThatDoNotPayForGrouping) {
   EXPECT_EQ(type_for(200, 200), kBFloat16) << "100 products of each element";
 }
 
+/// Of an input that is a tuple, and a slice of one of unknown size: nobody counts their elements.
+TEST(MixedPrecision, TakesInputsOfAnyKind) {
+  const Type part = tensor_type(Ints{4, 8}, kFloat32);
+  auto pair = mutate(*make_var("t", tuple_type({part, part})));
+  pair->checked_type = pair->annotation;
+  Expr joined = typed_call("concatenate", {Var(seal(std::move(pair)))}, make<ConcatenateAttrs>(int64_t{1}));
+  Module module =
+      closed(typed_call("nn.dense", {joined, typed_constant(random_tensor({64, 16}, kFloat32, 3))}));
+  EXPECT_EQ(type_of(calls_of(to_mixed_precision(module, costs_of(kZen4)), "nn.dense")[0]), kFloat32);
+  auto open = mutate(*make_var("x", tensor_type({lathe::Expr(var("n")), 16}, kFloat32)));
+  open->checked_type = open->annotation;
+  auto first = std::make_unique<StridedSliceAttrs>();
+  first->begin = {0}, first->end = {4}, first->strides = {1}, first->axes = Ints{0};
+  Expr slice = typed_call("strided_slice", {Var(seal(std::move(open)))}, seal(std::move(first)));
+  module = closed(typed_call("nn.dense", {slice, typed_constant(random_tensor({64, 16}, kFloat32, 3))}));
+  EXPECT_EQ(type_of(calls_of(to_mixed_precision(module, costs_of(kZen4)), "nn.dense")[0]), kFloat32);
+}
+
 /// No instruction sums products of one channel.
 TEST(MixedPrecision, LeavesChannelsByThemselves) {
   auto grouped = [](int64_t groups) {
@@ -344,7 +362,8 @@ TEST(WidenProducts, StoresOperandsAsInt16) {
   auto windows = std::make_unique<PoolAttrs>();
   windows->pool_size = {2, 2};
   Expr pooled = typed_call("nn.max_pool2d", {x}, seal(std::move(windows)));
-  Expr joined = typed_call("concatenate", {typed_tuple({pooled, pooled})}, make<ConcatenateAttrs>(int64_t{1}));
+  Expr joined =
+      typed_call("concatenate", {typed_tuple({pooled, pooled})}, make<ConcatenateAttrs>(int64_t{1}));
   auto attrs = std::make_unique<ConvAttrs>();
   attrs->out_dtype = kInt32;
   Expr sums = typed_call("nn.conv2d", {joined, typed_constant(random_tensor({48, 64, 1, 1}, kInt8, 5))},
