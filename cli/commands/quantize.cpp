@@ -31,7 +31,9 @@ int quantize_command(Flags& flags) {
     auto [name, tensor] = load_input("--calibrate", file);
     options.inputs[name].push_back(tensor);
   }
-  relay::Module module = tuner::quantize_model(tuner::load_model(model, parse_shapes(shapes)), options);
+  // Whoever runs the file: by the row that stands for any machine.
+  relay::Module module = tuner::quantize_model(tuner::load_model(model, parse_shapes(shapes)), options,
+                                               relay::NarrowCosts(Target()));
   onnx::export_file(relay::infer_type(module), path);
   say("wrote {}", path);
   return kSuccess;

@@ -108,7 +108,9 @@ class Race(Folder):
     @needs_peer
     def test_precision_races_our_own_float32(self):
         done = bench('random_models', '--seed', '3', '--count', '1', '--rounds', '6', '--precision', 'bf16', '--json')
-        self.assertEqual((done.returncode, done.stderr), (0, ''), done.stdout)
+        # Where nothing multiplies bfloat16, the compiler says what stays float32.
+        self.assertRegex(done.stderr, r'\A(bf16: 1 of 1 products stay in float32.*\n)?\Z')
+        self.assertEqual(done.returncode, 0, done.stdout)
         result = json.loads(done.stdout)
         self.assertEqual((result['precision'], result['summary']['raced']), ('bfloat16', 1))
         self.assertGreater(result['rows'][0]['max_rel_error'], 0)

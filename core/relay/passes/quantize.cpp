@@ -294,7 +294,11 @@ Module quantize(const Module& module, const NarrowCosts& costs, const Calibrate&
   };
   NarrowTensors wanted(main->second, gains);
   const std::vector<Expr> sources = sources_of(wanted);
-  if (sources.empty()) return module;
+  if (sources.empty()) {
+    // Samples that do not fit are refused all the same.
+    calibrate(main->second, {});
+    return module;
+  }
   const std::vector<NarrowOperand> operands = narrow_operands(main->second, gains);
   std::vector<Expr> observed = sources;
   for (const NarrowOperand& operand : operands)
