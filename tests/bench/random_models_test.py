@@ -113,7 +113,8 @@ class Race(Folder):
         self.assertEqual(done.returncode, 0, done.stdout)
         result = json.loads(done.stdout)
         self.assertEqual((result['precision'], result['summary']['raced']), ('bfloat16', 1))
-        self.assertGreater(result['rows'][0]['max_rel_error'], 0)
+        stays = done.stderr != ''
+        self.assertEqual(result['rows'][0]['max_rel_error'] > 0, not stays)
 
     @needs_node
     def test_failed_compilation_is_a_row(self):
