@@ -63,11 +63,19 @@ constexpr MachineModel without_bytes() {
 constexpr MachineModel aarch64() {
   MachineModel model = widest_128();
   model.int16_dots = {kInt8Dots, 0, 0};
+  model.int8_dots = {2, 0, 0};
   model.l1_ways = 4;
+  return model;
+}
+/// Armv8.0: before dot products of bytes.
+constexpr MachineModel armv8() {
+  MachineModel model = aarch64();
+  model.int8_dots = model.int16_dots;
   return model;
 }
 
 constexpr char kTwoUnits[] = "two units of 512 bits; bandwidths as znver5";
+constexpr char kArmv8[] = "as aarch64, without dot products";
 constexpr char kFitted[] = "what the models of schedules were fitted to, on Zen 5";
 // The first that fits counts (machine_row): from the one processor to any.
 constexpr MachineRow kRows[] = {
@@ -82,6 +90,12 @@ constexpr MachineRow kRows[] = {
     {"x86-64 with AVX-512", "x86_64", "", 512, {}, kTwoUnits},
     {"x86-64 with AVX2", "x86_64", "", 256, widest_256(), "two units of 256 bits; bandwidths as znver5"},
     {"x86-64", "x86_64", "", 0, widest_128(), "two units of 128 bits; bandwidths as znver5"},
+    {"generic aarch64", "aarch64", "generic", 0, armv8(), kArmv8},
+    {"cortex-a35", "aarch64", "cortex-a35", 0, armv8(), kArmv8},
+    {"cortex-a53", "aarch64", "cortex-a53", 0, armv8(), kArmv8},
+    {"cortex-a57", "aarch64", "cortex-a57", 0, armv8(), kArmv8},
+    {"cortex-a72", "aarch64", "cortex-a72", 0, armv8(), kArmv8},
+    {"cortex-a73", "aarch64", "cortex-a73", 0, armv8(), kArmv8},
     {"aarch64", "aarch64", "", 0, aarch64(), "two units of 128 bits (Neoverse N1); bandwidths as znver5"},
     {"any", "", "", 0, {}, kFitted},
 };

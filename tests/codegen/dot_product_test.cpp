@@ -5,6 +5,7 @@
 #include "core/codegen/host_target.h"
 #include "core/tir/interpret.h"
 #include "core/tir/lower.h"
+#include "core/tir/machine.h"
 #include "core/tir/prologue.h"
 #include "schedules/space.h"
 #include "tests/codegen/assembly.h"
@@ -50,6 +51,26 @@ TEST(DotProduct, BecomesTheInstructionOfTheTarget) {
   EXPECT_GT(count(assembly(bfloats, "cpu:mcpu=cooperlake"), "vdpbf16ps"), 20);
   EXPECT_EQ(count(assembly(bfloats, "cpu:mcpu=cascadelake"), "vdpbf16ps"), 0);
   EXPECT_GT(count(assembly(bfloats, "cpu:mcpu=cascadelake"), "vfmadd"), 40);
+}
+
+/// The table of machines says of each of these what code generation has for it.
+TEST(DotProduct, OfBytesIsInTheTableOfMachines) {
+  for (const char* cpu :
+       {"skylake-avx512", "cascadelake", "icelake-server", "icelake-client", "tigerlake", "rocketlake",
+        "sapphirerapids", "znver3", "znver4", "haswell", "cortex-a35", "cortex-a53", "cortex-a57",
+        "cortex-a72", "cortex-a73", "cortex-a76", "neoverse-n1"}) {
+    SCOPED_TRACE(cpu);
+    const std::string text = fmt::format("cpu:mcpu={}", cpu);
+    const Target target = resolve_target(text);
+    const MachineModel& row = machine_row(target).model;
+    const auto is_fast = [&](const RateByWidth& rates) {
+      return rates.at(target.vector_bits) >= row.multiply_adds.at(target.vector_bits);
+    };
+    const std::string bytes = assembly(schedule::dot_conv2d(kUInt8, kInt8, 14), text.c_str()),
+                      bfloats = assembly(schedule::dot_conv2d(kBFloat16, kBFloat16, 14), text.c_str());
+    EXPECT_EQ(count(bytes, "vpdpbusd") + count(bytes, "sdot") > 0, is_fast(row.int8_dots));
+    EXPECT_EQ(count(bfloats, "vdpbf16ps") > 0, is_fast(row.bfloat16_dots));
+  }
 }
 
 /// No size and no order of the operands keeps a product from the instruction; nor does one that is not

@@ -109,13 +109,11 @@ bool NarrowCosts::pays(const Call& product, DataType narrow) const {
   // Narrow vectors of a convolution are of several channels of its result, half a vector at least. Those of
   // real numbers are of pixels where there are fewer channels, and none of their lanes is idle.
   if (size.channels && size.channels * at_once <= target_.lanes() / 2) return false;
-  if (!size.known) return true;
-  // Those of each channel by itself cost what they did: they are narrow where others are.
-  if (size.one_channel) {
-    const double dots = products_of(machine_, held, true).at(target_.vector_bits);
-    const bool gains = dots * static_cast<double>(at_once) > machine_.multiply_adds.at(target_.vector_bits);
-    return gains && size.inputs == 0;
-  }
+  // Sums of unknown size go by the arithmetic alone. Those of each channel by itself cost what they did: they
+  // are narrow where others are.
+  const double dots = products_of(machine_, held, true).at(target_.vector_bits);
+  const bool gains = dots * static_cast<double>(at_once) > machine_.multiply_adds.at(target_.vector_bits);
+  if (!size.known || size.one_channel) return gains && size.inputs == 0;
   // Convolutions of bfloat16 are transformed, too, those of integers are not.
   const bool transformed = held.is_int() && has_transform(product, target_.lanes());
   const double real = cycles(size, kFloat32) * (transformed ? kTransformed : 1);

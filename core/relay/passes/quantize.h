@@ -22,8 +22,8 @@ using Calibrate =
 /// moved or chosen from is quantized before. Data is uint8 over the calibrated range (which is made to
 /// include 0); constant weights are int8, symmetric, with a scale for each channel, the second operand of a
 /// product of two tensors with one scale; biases int32 at the product of the two scales. Results of @main
-/// stay float32. So do products that do not pay by `costs`, and those of matrices of which
-/// an operand would lose more than a tenth of a typical row.
+/// stay float32. So do products that do not pay by `costs`, and those of matrices of which an operand would
+/// lose more than a tenth of a typical row.
 ///
 /// REQUIRES: types are inferred; batch norms are folded into weights (simplify_inference, fold_constant,
 /// fold_scale_axis), layouts are still NCHW. Throws Error for a module without @main.

@@ -5,9 +5,9 @@
 
 namespace lathe::relay {
 
-/// Products (NarrowRule::kProduct) of two tensors of float32 that pay by `costs` become
-/// the same of both cast to bfloat16, summing in float32. What they read lies in memory as bfloat16, rounded
-/// to nearest even, and everyone else who reads it reads that, widened; so do tensors that only sums of two
+/// Products (NarrowRule::kProduct) of two tensors of float32 become the same of both cast to bfloat16,
+/// summing in float32, where that pays by `costs`. What they read lies in memory as bfloat16, rounded to
+/// nearest even, and everyone else who reads it reads that, widened; so do tensors that only sums of two
 /// tensors, means and choices of elements read (analysis/narrow_tensors.h), and operators that move elements
 /// move narrow ones:
 ///   nn.dense(transpose(x), w)  ->  nn.dense(transpose(cast(x, bfloat16)), cast(w, bfloat16); float32)

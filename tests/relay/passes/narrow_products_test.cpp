@@ -333,6 +333,20 @@ TEST(MixedPrecision, LeavesArithmeticToFloat32WhereNothingMultipliesBfloat16) {
   EXPECT_EQ(bfloat16_or_not("nn.conv2d", {1, 64, 28, 28}, {64, 64, 1, 1}, kHaswell), kFloat32);
 }
 
+/// Of as many rows as there may be, nobody knows how often weights are read.
+TEST(MixedPrecision, LeavesOpenSizesToFloat32WhereNothingMultipliesBfloat16) {
+  auto data_type = [](const Machine& machine) {
+    auto x = mutate(*make_var("x", tensor_type({lathe::Expr(var("n")), 256}, kFloat32)));
+    x->checked_type = x->annotation;
+    Expr y = typed_call("tanh", {Var(seal(std::move(x)))});
+    Module module =
+        closed(typed_call("nn.dense", {y, typed_constant(random_tensor({256, 256}, kFloat32, 3))}));
+    return type_of(calls_of(to_mixed_precision(module, costs_of(machine)), "nn.dense")[0]->args[0]);
+  };
+  EXPECT_EQ(data_type(kZen4), kBFloat16);
+  EXPECT_EQ(data_type(kHaswell), kFloat32);
+}
+
 /// A convolution of tanh(x) as `quantize` and the integer passes leave it for that machine.
 Module integer_convolution(int64_t kernel, const Machine& machine) {
   auto attrs = std::make_unique<ConvAttrs>();
