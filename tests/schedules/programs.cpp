@@ -72,6 +72,15 @@ Func conv2d(const ConvShape& c, DataType dtype) {
   return f.finish("conv2d", {out});
 }
 
+std::vector<int64_t> vector_lanes(const tir::Func& func) {
+  std::vector<int64_t> lanes;
+  post_order(func->body, [&](const NodeRef& node) {
+    const auto* loop = node.as<tir::For>();
+    if (loop && loop->iteration == tir::Iteration::kVectorized) lanes.push_back(int_value(loop->extent));
+  });
+  return lanes;
+}
+
 Func dot_conv2d(DataType data_type, DataType weight_type, int64_t size, int64_t kernel, int64_t lanes) {
   FuncBuilder f;
   const DataType sum = data_type.is_int() ? kInt32 : kFloat32;

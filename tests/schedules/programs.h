@@ -13,6 +13,8 @@ namespace lathe::schedule {
 
 /// A machine to schedule for: two cores with 32 vectors of 512 bits.
 Target avx512_target();
+/// Loops of a program that run in vectors, as their numbers of lanes.
+std::vector<int64_t> vector_lanes(const tir::Func& func);
 /// 16 registers of 256 bits; broadcasts are instructions of their own.
 Target avx2_target();
 
