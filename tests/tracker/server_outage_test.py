@@ -149,6 +149,9 @@ def main():
         service = Farm(folder, server.address)
         try:
             try_everything(service, server)
+        except BaseException:
+            print(service.said()[-20000:], file=sys.stderr)
+            raise
         finally:
             for process in service.processes:
                 process.kill()

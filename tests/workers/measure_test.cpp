@@ -22,7 +22,10 @@
 namespace lathe::worker {
 namespace {
 
+using testing::AllOf;
+using testing::Ge;
 using testing::HasSubstr;
+using testing::Le;
 using testing::SizeIs;
 
 /// Makes the case with the kernel `good`, then measures others against it.
@@ -223,16 +226,16 @@ TEST_F(MeasureTest, StopsEarlyOnLosers) {
   EXPECT_THAT(measure("slow", patient).samples, SizeIs(8));
   wire::Evaluation impatient = patient;
   impatient.incumbent_seconds = 1e-3;
-  EXPECT_THAT(measure("slow", impatient).samples, SizeIs(1));
+  // One, and others where something disturbed the first.
+  EXPECT_THAT(measure("slow", impatient).samples, SizeIs(AllOf(Ge(1u), Le(7u))));
   impatient.incumbent_seconds = 1;  // 20 ms is less than this, whatever else the machine does
   EXPECT_THAT(measure("slow", impatient).samples, SizeIs(8));
 }
 
 TEST_F(MeasureTest, StopsWhenTheBudgetIsSpent) {
   const wire::Evaluation evaluation{.budget_seconds = 0.09, .relative_interval = 0};
-  const size_t samples = measure("slow", evaluation).samples.size();
-  EXPECT_GE(samples, 3u);
-  EXPECT_LE(samples, 5u);
+  // Of 20 ms each, in three times the budget at most: disturbed ones are taken again.
+  EXPECT_THAT(measure("slow", evaluation).samples, SizeIs(AllOf(Ge(1u), Le(14u))));
 }
 
 TEST(Interval, CoversTheMedian) {
