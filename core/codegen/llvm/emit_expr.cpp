@@ -88,7 +88,13 @@ llvm::Value* Emitter::binary(const Binary& e) {
   // Both sides are computed: neither has effects, and a branch would cost more.
   if (e.op == BinaryOp::kAnd) return b_.CreateAnd(a, b);
   if (e.op == BinaryOp::kOr) return b_.CreateOr(a, b);
-  if (e.a.dtype().is_float()) return rounded(float_binary(e, a, b), e.dtype);
+  if (e.a.dtype().is_float()) {
+    llvm::IRBuilderBase::FastMathFlagGuard guard(b_);
+    // Where the machine has arithmetic of 16 bits LLVM narrows what is rounded, and would then skip the
+    // rounding between a product and a sum.
+    if (e.a.dtype().bits == 16) b_.clearFastMathFlags();
+    return rounded(float_binary(e, a, b), e.dtype);
+  }
   return int_binary(e, a, b);
 }
 
