@@ -7,7 +7,7 @@
 
 #include "cli/messages.h"
 #include "core/codegen/host_target.h"
-#include "core/runtime/cpu.h"
+#include "core/support/cpu.h"
 #include "core/support/error.h"
 #include "db/store.h"
 #include "workers/machine_at_hand.h"
@@ -76,7 +76,7 @@ bool runs_here(const Target& target) {
   const std::string host = codegen::host_target().triple;
   // The architecture alone: vendor and system of a triple are spelt in several ways.
   return target.triple.starts_with(host.substr(0, host.find('-') + 1)) &&
-         runtime::missing_cpu_features(codegen::cpu_features(target)).empty();
+         missing_cpu_features(codegen::cpu_features(target)).empty();
 }
 
 Target target_of(const std::string& text, const std::string& database) {

@@ -9,9 +9,9 @@
 #include <cstring>
 #include <map>
 
-#include "core/runtime/cpu.h"
 #include "core/runtime/linked_library.h"
 #include "core/runtime/pages.h"
+#include "core/support/cpu.h"
 #include "core/support/text.h"
 #include "core/support/unfit.h"
 

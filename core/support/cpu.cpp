@@ -1,4 +1,4 @@
-#include "core/runtime/cpu.h"
+#include "core/support/cpu.h"
 
 #include <algorithm>
 #include <array>
@@ -8,6 +8,8 @@
 
 #if defined(__x86_64__)
 #include <cpuid.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 #elif defined(__aarch64__)
 #include <asm/hwcap.h>
 #include <sys/auxv.h>
@@ -16,7 +18,7 @@
 #endif
 #include <sys/utsname.h>
 
-namespace lathe::runtime {
+namespace lathe {
 namespace {
 
 #if defined(__x86_64__)
@@ -25,8 +27,8 @@ enum Register : uint8_t { kEax, kEbx, kEcx, kEdx };
 
 /// Bits of XCR0 (Intel's manual, volume 1, 13.3): the registers that the system saves, without which
 /// instructions fault all the same. SSE and AVX; with them masks, the upper halves of 16 registers, and 16
-/// more.
-constexpr uint32_t kNone = 0, kAvx = 0x06, kAvx512 = 0xe6;
+/// more; tiles with all of them.
+constexpr uint32_t kNone = 0, kAvx = 0x06, kAvx512 = 0xe6, kTiles = 0x600e6;
 
 struct Feature {
   std::string_view name;  // of /proc/cpuinfo
@@ -64,7 +66,10 @@ constexpr Feature kFeatures[] = {
     {"avx512_vnni", 7, 0, kEcx, 11, kAvx512},
     {"avx512_bitalg", 7, 0, kEcx, 12, kAvx512},
     {"avx512_vpopcntdq", 7, 0, kEcx, 14, kAvx512},
+    {"amx_bf16", 7, 0, kEdx, 22, kTiles},
     {"avx512_fp16", 7, 0, kEdx, 23, kAvx512},
+    {"amx_tile", 7, 0, kEdx, 24, kTiles},
+    {"amx_int8", 7, 0, kEdx, 25, kTiles},
     {"avx_vnni", 7, 1, kEax, 4, kAvx},
     {"avx512_bf16", 7, 1, kEax, 5, kAvx512},
     {"abm", kExtended, 0, kEcx, 5},
@@ -93,8 +98,20 @@ uint32_t saved_state() {
   return low;
 }
 
+/// Linux gives tile registers to processes that ask for them, and not to those whose stacks for signals are
+/// too small to save them on. What it gives it does not take away.
+bool is_given_tiles() {
+#if defined(__linux__)
+  constexpr long kRequest = 0x1023, kTileData = 18;  // ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA
+  return syscall(SYS_arch_prctl, kRequest, kTileData) == 0;
+#else
+  return false;
+#endif
+}
+
 bool Feature::present() const {
-  return has_bit(leaf, subleaf, in, bit) && (state == kNone || (saved_state() & state) == state);
+  return has_bit(leaf, subleaf, in, bit) && (state == kNone || (saved_state() & state) == state) &&
+         (state != kTiles || is_given_tiles());
 }
 
 /// 48 characters that three leaves of CPUID hold; "" where it has none.
@@ -172,4 +189,4 @@ std::vector<std::string> missing_cpu_features(std::span<const std::string> wante
   return missing;
 }
 
-}  // namespace lathe::runtime
+}  // namespace lathe

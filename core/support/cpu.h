@@ -5,13 +5,13 @@
 #include <string>
 #include <vector>
 
-namespace lathe::runtime {
+namespace lathe {
 
 /// The CPU's own name for itself, else its architecture's.
 std::string cpu_name();
 
 /// Those of `wanted`, names from /proc/cpuinfo, that this CPU lacks, that its system does not let programs
-/// use, or that this runtime does not know.
+/// use, or that are not known here.
 std::vector<std::string> missing_cpu_features(std::span<const std::string> wanted);
 
-}  // namespace lathe::runtime
+}  // namespace lathe

@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "core/runtime/cpu.h"
+#include "core/support/cpu.h"
 #include "core/support/error.h"
 #include "tests/thrown_by.h"
 
@@ -67,7 +67,7 @@ TEST(CpuFeatures, AreThoseOfTheSubtarget) {
 }
 
 TEST(CpuFeatures, OfThisMachineAreAllHere) {
-  EXPECT_THAT(runtime::missing_cpu_features(cpu_features(host_target())), testing::IsEmpty());
+  EXPECT_THAT(missing_cpu_features(cpu_features(host_target())), testing::IsEmpty());
 }
 
 TEST(ResolveTarget, SaysWhatIsUnknown) {

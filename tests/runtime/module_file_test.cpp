@@ -8,10 +8,10 @@
 #include <fstream>
 #include <random>
 
-#include "core/runtime/cpu.h"
 #include "core/runtime/executor.h"
 #include "core/runtime/pages.h"
 #include "core/runtime/thread_pool.h"
+#include "core/support/cpu.h"
 #include "core/support/temporary_folder.h"
 #include "core/support/unfit.h"
 #include "tests/runtime/test_module.h"
