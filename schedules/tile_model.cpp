@@ -56,6 +56,8 @@ constexpr double kContention = 0.05;
 /// Tests at the edges, and more code.
 constexpr double kEdge = 1.02;
 constexpr int64_t kLargestSize = 32;
+/// Tile registers (AMX), and the most vectors of sums in them.
+constexpr int64_t kTileRegisters = 8, kMostTiled = 96;
 constexpr size_t kCandidates = 24;
 /// Candidates may be this much worse than the best: the model knows less than a measurement.
 constexpr double kTolerance = 1.4;
@@ -78,6 +80,10 @@ class Model {
     line_loads_ = machine.l1_bandwidth / machine.l2_bandwidth;
     weight_loads_ = std::max(1.0, kFills * line_loads_ * bits / kLineBits);
     broadcasts_ = reduction.broadcasts() && !target.broadcasts_operands();
+    if (reduction.dot && bits == 512) {
+      along_k_ = groups();
+      tile_rate_ = along_k_ > 0 ? tile_rate(machine, target, operands, along_k_) : 0;
+    }
   }
 
   std::vector<RegisterTile> tiles() {
@@ -97,7 +103,7 @@ class Model {
   void enumerate(size_t position, std::vector<int64_t>& sizes) {
     if (position == variables_.size()) {
       // A tile of one vector is allowed on any machine, for something has to be.
-      if (registers(sizes) <= target_.vector_registers || product(sizes) == 1)
+      if (registers(sizes) <= target_.vector_registers || product(sizes) == 1 || fits_tile_registers(sizes))
         tiles_.push_back({sizes, cost(sizes)});
       return;
     }
@@ -105,7 +111,8 @@ class Model {
     for (int64_t size = 1; size <= std::min(extent, kLargestSize); ++size) {
       sizes[position] = size;
       if (size > 1 && has_two_edges(position, sizes)) break;
-      if (product(sizes) > target_.vector_registers) break;
+      if (product(sizes) > std::max<int64_t>(target_.vector_registers, tile_rate_ > 0 ? kMostTiled : 0))
+        break;
       if (reduction_.fits[variables_[position]] == Fit::kExact && extent % size != 0) continue;
       enumerate(position + 1, sizes);
     }
@@ -170,6 +177,53 @@ class Model {
            (pairs_ ? 1 : 0);
   }
 
+  /// Groups of neighbours that lie one behind the other along the reduction, in the operand that is
+  /// broadcast.
+  int64_t groups() const {
+    int64_t result = 0;
+    for (size_t i = 0; i < reduction_.extents.size(); ++i)
+      for (const Operand& operand : reduction_.operands)
+        if (reduction_.reduces[i] && i != *reduction_.dot && !operand.contiguous &&
+            operand.strides[i] == reduction_.extents[*reduction_.dot])
+          result = std::max(result, reduction_.extents[i]);
+    return result;
+  }
+
+  /// Rows of the tile, where tile registers can take it: results that share their weights, equally far apart.
+  int64_t rows(const std::vector<int64_t>& sizes) const {
+    int64_t result = 1;
+    for (size_t i = 0; i < sizes.size(); ++i) {
+      if (sizes[i] == 1 || variables_[i] == reduction_.vector) continue;
+      if (result > 1 || !is_position(variables_[i])) return 0;
+      result = sizes[i];
+    }
+    return result;
+  }
+
+  /// Of eight: the sums, and at least one for each operand, in a shorter last step another.
+  bool fits_tile_registers(const std::vector<int64_t>& sizes) const {
+    const int64_t height = rows(sizes);
+    if (tile_rate_ == 0 || height == 0 || !tiles_pay(reduction_.operands[0].buffer->dtype, height, along_k_))
+      return false;
+    const int64_t operands = along_k_ % kTileRows == 0 || along_k_ < kTileRows ? 2 : 4;
+    return parts(height) * (product(sizes) / height) + operands <= kTileRegisters;
+  }
+  /// Tiles for so many rows, or groups.
+  static int64_t parts(int64_t rows) { return (rows + kTileRows - 1) / kTileRows; }
+
+  /// As tile_cost, in tile registers: products, and what of operands comes from the caches meanwhile.
+  double cost_in_tile_registers(const std::vector<int64_t>& sizes) const {
+    const auto results = static_cast<double>(product(sizes)), height = static_cast<double>(rows(sizes));
+    const double columns = results / height, products = static_cast<double>(parts(rows(sizes))) * columns;
+    const double loaded = height + kTileRows * columns * weight_loads_;
+    const double steps = static_cast<double>(parts(along_k_)) * steps_ / static_cast<double>(along_k_);
+    // The rate is that of tiles as far as they are filled.
+    const double step = std::max(products * kTileRows * steps_ / steps / tile_rate_, loaded / loads_);
+    // Sums go through memory before and after.
+    const double moved = 3 * results + 2 * kTileRows * products;
+    return (step + (kTileOverhead + moved) / steps) * steps / steps_ / results;
+  }
+
   /// Mean over the tiles: lowering gives those at an edge code of their own, for the smaller tile they are.
   double cost(const std::vector<int64_t>& sizes) const {
     std::vector<int64_t> actual = sizes;
@@ -201,6 +255,14 @@ class Model {
   /// Cycles for one vector of results and one step. The slowest of three counts: multiply-adds, loads, and
   /// the latency of an accumulator's chain of additions, which a tile of too few results waits for.
   double tile_cost(const std::vector<int64_t>& sizes) const {
+    const double in_vectors = cost_in_vectors(sizes);
+    if (!fits_tile_registers(sizes)) return in_vectors;
+    const double in_tiles = cost_in_tile_registers(sizes);
+    // As code generation decides: bfloat16 always, bytes where there are some.
+    return registers(sizes) > target_.vector_registers ? in_tiles : std::min(in_vectors, in_tiles);
+  }
+
+  double cost_in_vectors(const std::vector<int64_t>& sizes) const {
     auto results = static_cast<double>(product(sizes));
     double loaded = 0;
     for (size_t o = 0; o < reduction_.operands.size(); ++o)
@@ -220,10 +282,12 @@ class Model {
   double steps_;
   double multiply_adds_, loads_;  // a cycle
   double latency_;
-  double line_loads_;    // that hit the first-level cache, for one that brings in its line
-  double weight_loads_;  // for each of weights
-  bool broadcasts_;      // by instructions of their own
-  bool pairs_;           // are added by an instruction of their own
+  double tile_rate_ = 0;  // multiply_adds_ in tile registers; 0: there are none for it
+  int64_t along_k_ = 0;   // groups of neighbours that such a tile goes along
+  double line_loads_;     // that hit the first-level cache, for one that brings in its line
+  double weight_loads_;   // for each of weights
+  bool broadcasts_;       // by instructions of their own
+  bool pairs_;            // are added by an instruction of their own
   std::vector<RegisterTile> tiles_;
 };
 }  // namespace

@@ -80,8 +80,7 @@ class Model {
     double products = products_ / products_at_once_;
     for (const Window& w : c_.windows) products *= static_cast<double>(int_value(w.positions) * w.taps);
     double weights = weights_ * bytes() * static_cast<double>(c_.windows[0].taps * c_.windows[1].taps);
-    return overlapped(products / lanes() / rate_of(c_.data->dtype, products_at_once_),
-                      weights / weight_rate());
+    return overlapped(products / lanes() / direct_rate(), weights / weight_rate());
   }
 
  private:
@@ -90,7 +89,7 @@ class Model {
   /// Bytes a cycle.
   double weight_rate() const { return memory_rate(target_) * kManyStreams; }
   /// The same for tiles and products of that size.
-  double tile_rate(double bytes) const {
+  double band_rate(double bytes) const {
     return does_not_stay(bytes) ? l3_rate(machine_) * kWritesFetch : machine_.l2_bandwidth * kWritesBeside;
   }
   bool does_not_stay(double bytes) const { return bytes > static_cast<double>(target_.l2_bytes) * 0.8; }
@@ -98,6 +97,13 @@ class Model {
   double rate_of(DataType operand, double at_once) const {
     const double efficiency = at_once > 1 ? kEfficiencyOfDots : kEfficiency;
     return efficiency * products_of(machine_, operand, at_once > 1).at(target_.vector_bits);
+  }
+  /// Of sums of windows: in tile registers, too, where data lies in blocks of channels.
+  double direct_rate() const {
+    const double in_vectors = rate_of(c_.data->dtype, products_at_once_);
+    if (products_at_once_ == 1) return in_vectors;
+    const int64_t groups = int_value(c_.data->buffer->shape.back()) / static_cast<int64_t>(products_at_once_);
+    return std::max(in_vectors, kReachedOfTiles * tile_rate(machine_, target_, c_.data->dtype, groups));
   }
   double lanes() const { return target_.lanes(); }
   double bytes() const { return c_.data->dtype.bytes(); }
@@ -140,7 +146,7 @@ class Model {
     if (bears_rounding(tile) && may_be_half(weight, static_cast<int64_t>(weights), target_, policy_))
       weights /= 2;
     if (bands > 1 && kept > kBandBytes) return {};
-    double traffic = bands * kept * 2 / tile_rate(kept);
+    double traffic = bands * kept * 2 / band_rate(kept);
     double weight_times = bands > 1 && does_not_stay(kept + weights) ? bands : 1;
     traffic += weights * weight_times / weight_rate();
     double total = overlapped(multiply, traffic) + input + output;

@@ -58,6 +58,18 @@ constexpr MachineModel without_bytes() {
   model.int8_dots = {kInt8Dots, kInt8Dots, kInt8Dots};
   return model;
 }
+/// Golden Cove with AMX. Of bfloat16 it has dot products of vectors at a quarter of the rate of float32's
+/// multiply-adds, and tiles at sixteen vectors a cycle (bench/results/2026-11-26-tiles.md).
+constexpr MachineModel with_tiles() {
+  MachineModel model;
+  model.bfloat16_dots = {kBFloat16Dots, kBFloat16Dots, kBFloat16Dots};
+  model.bfloat16_tiles = model.int8_tiles = 16;
+  model.l1_ways = 12;
+  model.l3_bandwidth = 10;
+  model.core_bandwidth = 7;
+  model.launch_cycles = 1500;
+  return model;
+}
 
 /// Neoverse N1: 64 KiB in four ways. Pairs of int16 have no instruction.
 constexpr MachineModel aarch64() {
@@ -75,6 +87,7 @@ constexpr MachineModel armv8() {
 }
 
 constexpr char kTwoUnits[] = "two units of 512 bits; bandwidths as znver5";
+constexpr char kTiles[] = "measured on a virtual machine of two cores of Sapphire Rapids";
 constexpr char kArmv8[] = "as aarch64, without dot products";
 constexpr char kFitted[] = "what the models of schedules were fitted to, on Zen 5";
 // The first that fits counts (machine_row): from the one processor to any.
@@ -87,6 +100,9 @@ constexpr MachineRow kRows[] = {
     {"icelake-client", "x86_64", "icelake-client", 512, without_bfloat16(), kTwoUnits},
     {"tigerlake", "x86_64", "tigerlake", 512, without_bfloat16(), kTwoUnits},
     {"rocketlake", "x86_64", "rocketlake", 512, without_bfloat16(), kTwoUnits},
+    {"sapphirerapids", "x86_64", "sapphirerapids", 512, with_tiles(), kTiles},
+    {"emeraldrapids", "x86_64", "emeraldrapids", 512, with_tiles(), kTiles},
+    {"graniterapids", "x86_64", "graniterapids", 512, with_tiles(), kTiles},
     {"x86-64 with AVX-512", "x86_64", "", 512, {}, kTwoUnits},
     {"x86-64 with AVX2", "x86_64", "", 256, widest_256(), "two units of 256 bits; bandwidths as znver5"},
     {"x86-64", "x86_64", "", 0, widest_128(), "two units of 128 bits; bandwidths as znver5"},
@@ -127,6 +143,10 @@ constexpr MachineField kFields[] = {
     LATHE_FIELD("int8_dots_256", "a cycle", "fours of 8-bit integers, 256 bits", int8_dots.bits256,
                 kMayBeZero),
     LATHE_FIELD("int8_dots_512", "a cycle", "fours of 8-bit integers, 512 bits", int8_dots.bits512,
+                kMayBeZero),
+    LATHE_FIELD("bfloat16_tiles", "a cycle", "pairs of bfloat16, 512 bits of a tile", bfloat16_tiles,
+                kMayBeZero),
+    LATHE_FIELD("int8_tiles", "a cycle", "fours of 8-bit integers, 512 bits of a tile", int8_tiles,
                 kMayBeZero),
     LATHE_FIELD("loads_128", "a cycle", "from the first-level cache, 128 bits", loads.bits128),
     LATHE_FIELD("loads_256", "a cycle", "from the first-level cache, 256 bits", loads.bits256, kMayBeZero),
@@ -257,6 +277,23 @@ const RateByWidth& products_of(const MachineModel& machine, DataType operands, b
   if (!dot) return machine.multiply_adds;
   if (operands == kBFloat16) return machine.bfloat16_dots;
   return operands == kInt16 ? machine.int16_dots : machine.int8_dots;
+}
+
+bool tiles_pay(DataType operands, int64_t rows, int64_t groups) {
+  // Vectors of bytes have an instruction at the rate of multiply-adds, those of bfloat16 one at a quarter of
+  // it (sapphirerapids).
+  if (operands == kBFloat16) return groups >= 4;
+  return (operands == kInt8 || operands == kUInt8) && rows >= 4 && groups >= kTileRows;
+}
+
+double tile_rate(const MachineModel& machine, const Target& target, DataType operands, int64_t groups) {
+  // Virtual machines withhold them from processors that have them.
+  if (target.vector_bits < 512 || target.features.find("-amx") != std::string::npos ||
+      !tiles_pay(operands, kTileRows, groups))
+    return 0;
+  const int64_t steps = (groups + kTileRows - 1) / kTileRows;
+  return (operands == kBFloat16 ? machine.bfloat16_tiles : machine.int8_tiles) * static_cast<double>(groups) /
+         static_cast<double>(steps * kTileRows);
 }
 
 double l3_rate(const MachineModel& machine) {

@@ -28,8 +28,11 @@ struct MachineModel {
   RateByWidth bfloat16_dots{2, 2, 2};  // adding two products to each float32
   RateByWidth int16_dots{2, 2, 2};     // adding two products to each int32
   RateByWidth int8_dots{2, 2, 2};      // adding four products to each int32
-  RateByWidth loads{2, 2, 2};          // that the first-level cache answers
-  double latency = 4;                  // cycles from one multiply-add to the next of the same sum
+  /// The last but one and the last of vectors of 512 bits, in tile registers (AMX): 256 at a time for sixteen
+  /// rows, as many columns and groups of neighbours. 0: it has none.
+  double bfloat16_tiles = 0, int8_tiles = 0;
+  RateByWidth loads{2, 2, 2};  // that the first-level cache answers
+  double latency = 4;          // cycles from one multiply-add to the next of the same sum
   /// Places that the first-level cache has for lines whose addresses differ by a multiple of its size over
   /// them.
   double l1_ways = 8;
@@ -84,6 +87,20 @@ int64_t dot_length(DataType operands, DataType sum);
 
 /// The instructions that multiply and add operands of this type, several products at a time where `dot`.
 const RateByWidth& products_of(const MachineModel& machine, DataType operands, bool dot);
+
+/// Rows of a tile register (AMX), and groups of neighbours in one of its rows.
+inline constexpr int64_t kTileRows = 16;
+
+/// Whether tile registers, where the target has them, take products of so many rows and groups of neighbours
+/// that lie one behind the other in less time than vectors do: each takes its time whatever part is filled,
+/// and sums go through memory.
+bool tiles_pay(DataType operands, int64_t rows, int64_t groups);
+
+/// Of vectors of dot products of such operands, how many the target's tile registers add in a cycle along so
+/// many groups; 0 where it has none, and where they do not pay.
+double tile_rate(const MachineModel& machine, const Target& target, DataType operands, int64_t groups);
+/// What products reach of it: sums go through memory, and products wait for operands.
+inline constexpr double kReachedOfTiles = 0.4;
 
 /// Bytes a cycle from beyond the second-level cache, as tiles read: rows of some hundred bytes here and
 /// there.

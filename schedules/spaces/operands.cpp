@@ -11,6 +11,7 @@
 #include <algorithm>
 
 #include "core/support/error.h"
+#include "core/tir/machine.h"
 #include "core/tir/prologue.h"
 #include "schedules/spaces/building_blocks.h"
 #include "schedules/tile_model.h"
@@ -130,6 +131,14 @@ bool repeats_elements(const Block& block, const Buffer& buffer) {
   return copied > kMost * elements;
 }
 
+/// What it multiplies, as it lies in memory.
+DataType operand_type(const Block& block) {
+  const Buffer& sums = block.body.as<Store>()->buffer;
+  auto operand = std::find_if(block.reads.begin(), block.reads.end(),
+                              [&](const Region& read) { return read.buffer != sums; });
+  return operand == block.reads.end() ? sums->dtype : operand->buffer->dtype;
+}
+
 /// The variable of a reduction whose neighbours a lane multiplies and adds together.
 struct Grouping {
   size_t variable;
@@ -159,6 +168,12 @@ std::optional<Grouping> grouping_of(const Block& block, const std::vector<Readin
   return best;
 }
 
+/// Vectors of such groups that tile registers would add in a cycle; 0 where there are none.
+double tiles_along(const Block& block, const Grouping& groups, const Target& target) {
+  const int64_t count = int_value(block.iters[groups.variable].extent) / groups.length;
+  return tile_rate(machine_of(target), target, operand_type(block), count);
+}
+
 /// Groups along `k` are whole groups in memory.
 bool holds_groups(const Block& block, const Reading& reading, const Var& k, int64_t length) {
   bool whole = int_value(reading.buffer->shape.back()) % length == 0;
@@ -173,6 +188,17 @@ bool holds_groups(const Block& block, const Reading& reading, const Var& k, int6
   return whole;
 }
 
+/// Of the time that products take one by one. Single ones of integers are no faster than groups of them.
+double saved_by_groups(const Block& block, const Grouping& groups, const Target& target) {
+  const auto length = static_cast<double>(groups.length);
+  const DataType operands = operand_type(block);
+  if (operands != kBFloat16) return 1 - 1 / length;
+  const MachineModel& machine = machine_of(target);
+  const double dots = std::max(products_of(machine, operands, true).at(target.vector_bits),
+                               kReachedOfTiles * tiles_along(block, groups, target));
+  return 1 - machine.multiply_adds.at(target.vector_bits) / (length * dots);
+}
+
 /// Whether to group products, which needs both operands packed. Those that are not constant are copied in
 /// each run: enough products of each element have to pay for that.
 bool chooses_groups(Schedule& s, const Block& block, const Grouping& groups,
@@ -183,8 +209,8 @@ bool chooses_groups(Schedule& s, const Block& block, const Grouping& groups,
     if (!is_constant_param(s.func(), reading.buffer))
       elements += static_cast<double>(byte_size(reading.buffer) / reading.buffer->dtype.bytes());
   if (elements == 0) return true;
-  auto length = static_cast<double>(groups.length), products = static_cast<double>(iterations(block));
-  double saved = products * (1 - 1 / length) / static_cast<double>(target.lanes());
+  const auto products = static_cast<double>(iterations(block));
+  double saved = products * saved_by_groups(block, groups, target) / static_cast<double>(target.lanes());
   int64_t preferred = saved >= kCopyCycles * elements ? 1 : 0;
   bool heuristic = policy.decide == Decide::kHeuristic;
   return s[s.sample_categorical({0, 1}, heuristic ? Decision{preferred} : Decision{})] == 1;
@@ -229,6 +255,8 @@ bool prepare_operands(Schedule& s, const Target& target, const Policy& policy) {
   for (const Reading& reading : readings)
     if (!reading.contiguous && !is_packable(reading)) return false;
   std::optional<Grouping> groups = grouping_of(*block, readings);
+  // Tiles have whole vectors.
+  if (groups && extent > target.lanes() && tiles_along(*block, *groups, target) > 0) width = target.lanes();
   auto in_place = [&](const Reading& reading) {
     const BlockIter& iter = block->iters[groups->variable];
     return !reading.varies && int_value(iter.extent) % groups->length == 0 &&

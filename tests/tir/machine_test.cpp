@@ -43,7 +43,8 @@ TEST(MachineRows, TheMostSpecificOneCounts) {
   };
   EXPECT_EQ(row("x86_64-unknown-linux-gnu", "znver4", 512), "znver4");
   EXPECT_EQ(row("x86_64-unknown-linux-gnu", "znver5", 256), "znver5");
-  EXPECT_EQ(row("x86_64-unknown-linux-gnu", "sapphirerapids", 512), "x86-64 with AVX-512");
+  EXPECT_EQ(row("x86_64-unknown-linux-gnu", "sapphirerapids", 512), "sapphirerapids");
+  EXPECT_EQ(row("x86_64-unknown-linux-gnu", "cooperlake", 512), "x86-64 with AVX-512");
   EXPECT_EQ(row("x86_64-unknown-linux-gnu", "skylake-avx512", 512), "skylake-avx512") << "no dot products";
   EXPECT_EQ(row("x86_64-unknown-linux-gnu", "skylake-avx512", 256), "x86-64 with AVX2");
   EXPECT_EQ(row("x86_64-unknown-linux-gnu", "haswell", 256), "x86-64 with AVX2");
@@ -58,6 +59,24 @@ TEST(MachineRows, HalfOfWideVectorsAtOnceWhereUnitsAreNarrower) {
   EXPECT_EQ(target_of("", "znver5", 512).lanes_at_once(), 16);
   EXPECT_EQ(target_of("x86_64-unknown-linux-gnu", "haswell", 256).lanes_at_once(), 8);
   EXPECT_EQ(target_of("", "", 128).lanes_at_once(), 4);
+}
+
+TEST(Machine, TilesAsFarAsTheyAreFilled) {
+  Target target = target_of("x86_64-unknown-linux-gnu", "sapphirerapids", 512);
+  const auto rate = [&](DataType operands, int64_t groups) {
+    return tile_rate(machine_row(target).model, target, operands, groups);
+  };
+  EXPECT_EQ(rate(kBFloat16, 32), 16);
+  EXPECT_EQ(rate(kBFloat16, 8), 8) << "half of each tile is empty";
+  EXPECT_EQ(rate(kBFloat16, 24), 12) << "of the second one";
+  EXPECT_EQ(rate(kInt8, 64), 16);
+  EXPECT_EQ(rate(kInt8, 8), 0) << "vectors are faster";
+  EXPECT_EQ(rate(kInt16, 64), 0);
+  EXPECT_EQ(rate(kFloat32, 64), 0);
+  target.features = "-amx-tile";
+  EXPECT_EQ(rate(kBFloat16, 32), 0) << "withheld";
+  target = target_of("x86_64-unknown-linux-gnu", "znver4", 512);
+  EXPECT_EQ(rate(kBFloat16, 32), 0);
 }
 
 TEST(Machine, RatesOfWidthsInBetween) {

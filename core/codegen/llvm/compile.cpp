@@ -47,7 +47,9 @@ MachineFeatures features_of(const llvm::TargetMachine& machine, const Target& ta
   return {.avx512_lanes = has("+avx512f,+avx512vl") ? static_cast<unsigned>(target.lanes()) : 0,
           .vnni = vnni,
           .pairs = !vnni,
-          .bfloat16 = has("+avx512bf16,+avx512vl")};
+          .bfloat16 = has("+avx512bf16,+avx512vl"),
+          .bfloat16_tiles = has("+amx-tile,+amx-bf16"),
+          .int8_tiles = has("+amx-tile,+amx-int8")};
 }
 
 /// LLVM takes half a millisecond for an instruction of a program, and more where functions are long: beyond

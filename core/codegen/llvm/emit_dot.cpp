@@ -6,6 +6,7 @@
 
 #include <algorithm>
 
+#include "core/codegen/dot_product.h"
 #include "core/codegen/llvm/emitter.h"
 #include "core/codegen/llvm/lanes.h"
 #include "core/support/error.h"
@@ -13,79 +14,6 @@
 
 namespace lathe::codegen {
 namespace {
-using tir::Load;
-
-/// cast(x[..., k]), the same for all lanes, times cast(y[..., lane, k]).
-struct Product {
-  const Load *same, *each;
-  FlatAccess same_at, each_at;
-};
-
-/// The load whose value is converted to the type of the sum; null for others.
-const Load* widened(const Expr& e, DataType to) {
-  const Cast* cast = e.as<Cast>();
-  return cast && cast->dtype.element() == to ? cast->value.as<Load>() : nullptr;
-}
-
-/// One term of the sum, when its operands are such loads and lane l of the second one reads element terms *
-/// l: the groups of neighbouring lanes lie one after another.
-std::optional<Product> product_of(const Expr& e, int terms) {
-  const Binary* product = e.as<Binary>();
-  if (!product || product->op != BinaryOp::kMul) return std::nullopt;
-  const Broadcast* left = product->a.as<Broadcast>();
-  const Broadcast* same = left ? left : product->b.as<Broadcast>();
-  if (!same) return std::nullopt;
-  Product result{widened(same->value, e.dtype().element()),
-                 widened(left ? product->b : product->a, e.dtype().element()),
-                 {},
-                 {}};
-  if (!result.same || !result.each) return std::nullopt;
-  result.same_at = flatten(result.same->buffer, result.same->indices);
-  result.each_at = flatten(result.each->buffer, result.each->indices);
-  bool grouped = result.each_at.vector_terms.empty() && result.each_at.lanes == e.dtype().lanes &&
-                 result.each_at.lane_stride == terms && result.same_at.lanes == 1;
-  return grouped ? std::optional(std::move(result)) : std::nullopt;
-}
-
-/// The terms of a sum, from left to right.
-void collect_terms(const Expr& e, std::vector<Expr>& terms) {
-  const Binary* sum = e.as<Binary>();
-  if (!sum || sum->op != BinaryOp::kAdd) return terms.push_back(e);
-  collect_terms(sum->a, terms);
-  collect_terms(sum->b, terms);
-}
-
-/// `b` accesses the element `distance` behind that of `a`.
-bool is_behind(const Load* load_a, const FlatAccess& a, const Load* load_b, const FlatAccess& b,
-               int64_t distance) {
-  if (load_a->buffer != load_b->buffer || b.constant != a.constant + distance ||
-      a.terms.size() != b.terms.size())
-    return false;
-  // Sums of as many terms are equal when each term of one is found in the other: terms are distinct.
-  for (const auto& [term, coefficient] : a.terms) {
-    bool found = false;
-    for (const auto& [other, factor] : b.terms)
-      found |= factor == coefficient && (other == term || structural_equal(other, term));
-    if (!found) return false;
-  }
-  return true;
-}
-
-/// The first of `terms`, when they are products of neighbours: 0 to terms - 1 in both operands.
-std::optional<Product> dot_product_of(const std::vector<Expr>& terms) {
-  int count = static_cast<int>(terms.size());
-  std::optional<Product> first;
-  for (int k = 0; k < count; ++k) {
-    std::optional<Product> product = product_of(terms[static_cast<size_t>(k)], count);
-    if (!product) return std::nullopt;
-    if (!first) first = product;
-    if (!is_behind(first->same, first->same_at, product->same, product->same_at, k) ||
-        !is_behind(first->each, first->each_at, product->each, product->each_at, k))
-      return std::nullopt;
-  }
-  return first;
-}
-
 /// Vectors of groups of four 8-bit integers, each group in an i32 lane.
 struct Bytes {
   llvm::Value* groups;
@@ -222,6 +150,10 @@ llvm::Value* add_bfloats(llvm::IRBuilder<>& b, bool native, llvm::Value* acc, ll
 }
 }  // namespace
 
+bool Emitter::in_memory(const DotProduct& dot) const {
+  return storage(dot.same->buffer.get()).pointer && storage(dot.each->buffer.get()).pointer;
+}
+
 /// One group of the operand that is the same for all lanes is one 32-bit load and a broadcast; a vector of
 /// groups of the other one is one dense load.
 /// Null where `e` is not acc + such a sum: then it is emitted as the additions and products that it is.
@@ -230,20 +162,10 @@ llvm::Value* Emitter::dot_product(const Binary& e) {
   if (e.op != BinaryOp::kAdd || e.dtype.lanes == 1 || mask_ ||
       !state_.module.getDataLayout().isLittleEndian())
     return nullptr;
-  bool ints = e.dtype.element() == kInt32;
-  if (!ints && e.dtype.element() != kFloat32) return nullptr;
-  std::vector<Expr> terms;
-  collect_terms(e.b, terms);
-  if (terms.size() != 2 && terms.size() != 4) return nullptr;
-  std::optional<Product> dot = dot_product_of(terms);
-  if (!dot) return nullptr;
+  const std::optional<DotProduct> dot = dot_product_of(e.b);
+  if (!dot || !in_memory(*dot)) return nullptr;
+  const bool ints = e.dtype.element() == kInt32;
   DataType same = dot->same->buffer->dtype, each = dot->each->buffer->dtype;
-  auto fits = [&](DataType type) {
-    return dot_length(type, e.dtype.element()) == static_cast<int64_t>(terms.size());
-  };
-  if (!fits(same) || !fits(each) || !storage(dot->same->buffer.get()).pointer ||
-      !storage(dot->each->buffer.get()).pointer)
-    return nullptr;
   auto lanes = static_cast<unsigned>(e.dtype.lanes);
   auto loaded = [&](llvm::Type* type, const FlatAccess& at, const tir::Buffer& buffer) {
     return b_.CreateAlignedLoad(type, pointer_to(at, buffer), alignment_of(at, buffer));

@@ -96,7 +96,10 @@ void Emitter::open_loop(const std::string& name) {
 }
 
 /// Allocations are done, so the entry block may end.
-void Emitter::finish() { llvm::IRBuilder<>(allocas_).CreateBr(allocas_->getNextNode()); }
+void Emitter::finish() {
+  llvm::IRBuilder<>(allocas_).CreateBr(allocas_->getNextNode());
+  finish_tiles();
+}
 
 namespace {
 /// Parallel loops, each all that the one before does: their tasks are one loop's.
@@ -328,7 +331,7 @@ void Emitter::emit_parallel(const tir::For& given) {
     };
     begin = first_of(begin), end = first_of(end);
   }
-  body.emit_serial(nest, begin, end);
+  body.emit_joined(nest, begin, end);
   body.b_.CreateRetVoid();
   body.finish();
 
@@ -357,6 +360,7 @@ void Emitter::emit_parallel(const tir::For& given) {
   for (size_t i = 1; i < nest.size(); ++i)
     tasks = b_.CreateMul(tasks, value(nest[i]->extent), "", true, true);
   b_.CreateCall(launch_type, launch, {pool, outer, closure, tasks});
+  forget_tiles();
 }
 
 }  // namespace lathe::codegen

@@ -39,24 +39,23 @@ void Emitter::emit_for(const tir::For& loop) {
   }
   // Inside of a parallel loop another one runs serially: all cores are busy.
   if (loop.iteration == tir::Iteration::kParallel && !in_parallel_) return emit_parallel(loop);
-  const tir::For* const nest[] = {&loop};
-  emit_serial(nest, b_.getInt64(0), value(loop.extent));
+  if (emit_tiles(loop)) return;
+  llvm::Value* end = value(loop.extent);
+  emit_serial(loop.var, b_.getInt64(0), end, [&] {
+    if (auto ahead = loop.annotations.find(tir::kPrefetch); ahead != loop.annotations.end())
+      loops_.back().prefetch = ahead->second;
+    emit(loop.body);
+  });
 }
 
-/// A loop that tests at its end, behind a guard unless it surely runs: over the iterations of all of `nest`,
-/// of which each is all that the one before does.
-void Emitter::emit_serial(std::span<const tir::For* const> nest, llvm::Value* begin, llvm::Value* end) {
-  const tir::For& loop = *nest[0];
-  const std::string& name = loop.var->name;
-  std::vector<llvm::Value*> extents;
-  for (const tir::For* each : nest.subspan(1)) extents.push_back(value(each->extent));
+/// A loop that tests at its end, behind a guard unless it surely runs. Extents of 1 and less have been dealt
+/// with.
+void Emitter::emit_serial(const Var& var, llvm::Value* begin, llvm::Value* end, FunctionRef<void()> body) {
+  const std::string& name = var->name;
   llvm::BasicBlock *entry = b_.GetInsertBlock(), *exit = nullptr;
   open_loop(name);
-  if (auto ahead = loop.annotations.find(tir::kPrefetch); ahead != loop.annotations.end())
-    loops_.back().prefetch = ahead->second;
   llvm::BasicBlock* head = loops_.back().head;
   llvm::IRBuilder<> before(entry);
-  // Extents of 1 and less have been dealt with.
   if (llvm::isa<llvm::ConstantInt>(end)) {
     before.CreateBr(head);
   } else {
@@ -65,16 +64,9 @@ void Emitter::emit_serial(std::span<const tir::For* const> nest, llvm::Value* be
   }
   llvm::PHINode* index = llvm::IRBuilder<>(head, head->begin()).CreatePHI(b_.getInt64Ty(), 2, name);
   index->addIncoming(begin, entry);
-  // The innermost is the last digit of an iteration's number. In the head, where pointers need them.
-  llvm::Value* number = index;
-  llvm::IRBuilder<> at_head(head->getTerminator());
-  for (size_t i = nest.size(); i-- > 0;) {
-    const VarNode* var = nest[i]->var.get();
-    vars_[var] = i == 0 ? number : at_head.CreateURem(number, extents[i - 1], var->name);
-    if (i > 0) number = at_head.CreateUDiv(number, extents[i - 1]);
-    depth_[var] = loops_.size() - 1;
-  }
-  emit(nest.back()->body);
+  vars_[var.get()] = index;
+  depth_[var.get()] = loops_.size() - 1;
+  body();
   loops_.pop_back();
   llvm::Value* next = b_.CreateAdd(index, b_.getInt64(1), "", true, true);
   index->addIncoming(next, b_.GetInsertBlock());
@@ -83,6 +75,25 @@ void Emitter::emit_serial(std::span<const tir::For* const> nest, llvm::Value* be
   // Blocks stay in the order of the program.
   exit->moveAfter(b_.GetInsertBlock());
   b_.SetInsertPoint(exit);
+}
+
+/// One loop over the iterations of all of `nest`, of which each is all that the one before does. The
+/// innermost is the last digit of an iteration's number.
+void Emitter::emit_joined(std::span<const tir::For* const> nest, llvm::Value* begin, llvm::Value* end) {
+  std::vector<llvm::Value*> extents;
+  for (const tir::For* each : nest.subspan(1)) extents.push_back(value(each->extent));
+  emit_serial(nest[0]->var, begin, end, [&] {
+    // In the head, where pointers need them.
+    llvm::IRBuilder<> at_head(loops_.back().head->getTerminator());
+    llvm::Value* number = vars_[nest[0]->var.get()];
+    for (size_t i = nest.size(); i-- > 0;) {
+      const VarNode* var = nest[i]->var.get();
+      vars_[var] = i == 0 ? number : at_head.CreateURem(number, extents[i - 1], var->name);
+      if (i > 0) number = at_head.CreateUDiv(number, extents[i - 1]);
+      depth_[var] = loops_.size() - 1;
+    }
+    emit(nest.back()->body);
+  });
 }
 
 void Emitter::emit_if(const tir::If& branch) {

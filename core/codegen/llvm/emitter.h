@@ -10,6 +10,7 @@
 #include <span>
 
 #include "core/codegen/address.h"
+#include "core/codegen/dot_product.h"
 #include "core/codegen/registers.h"
 #include "core/tir/leading_copy.h"
 #include "core/tir/stmt.h"
@@ -26,7 +27,8 @@ struct MachineFeatures {
   bool vnni = false;          // vpdpbusd for all widths of vectors that the target has
   bool pairs = false;         // vpmaddwd and an addition, for want of vpdpbusd
   bool bfloat16 = false;      // vdpbf16ps, vcvtneps2bf16
-  bool neon_dot = false;      // sdot, udot
+  bool bfloat16_tiles = false, int8_tiles = false;  // tdpbf16ps; tdpbssd and its kin
+  bool neon_dot = false;                            // sdot, udot
 };
 
 /// What the functions of one kernel share: the kernel and the bodies of its parallel loops.
@@ -63,6 +65,12 @@ struct Loop {
   std::set<std::pair<AddressKey, int64_t>> prefetched;
 };
 
+/// How a tile register is used: its rows, and the bytes of a row.
+struct TileShape {
+  int64_t rows, bytes;
+  bool operator==(const TileShape&) const = default;
+};
+
 /// Emits the statements of one LLVM function. float16 and bfloat16 are floats between loads and stores,
 /// rounded after each operation; bool is i1, a byte in memory.
 class Emitter {
@@ -77,7 +85,8 @@ class Emitter {
   // emit_stmt.cpp
   void emit(const tir::Stmt& stmt);
   void emit_for(const tir::For& loop);
-  void emit_serial(std::span<const tir::For* const> nest, llvm::Value* begin, llvm::Value* end);
+  void emit_serial(const Var& var, llvm::Value* begin, llvm::Value* end, FunctionRef<void()> body);
+  void emit_joined(std::span<const tir::For* const> nest, llvm::Value* begin, llvm::Value* end);
   void emit_if(const tir::If& branch);
   void emit_leading_copy();
   void emit_masked(llvm::Value* condition, const tir::Stmt& stmt);
@@ -115,6 +124,17 @@ class Emitter {
 
   // emit_dot.cpp
   llvm::Value* dot_product(const Binary& e);
+  bool in_memory(const DotProduct& dot) const;
+
+  // emit_tiles.cpp
+  class TileEmitter;
+  bool emit_tiles(const tir::For& loop);
+  void emit_nest(std::span<const tir::For* const> loops, FunctionRef<void()> body);
+  bool has_tiles() const;
+  llvm::Value* tile_configuration();
+  void configure_tiles(size_t configuration);
+  void forget_tiles();
+  void finish_tiles();
 
   // emit_memory.cpp
   FlatAccess access(const tir::Buffer& buffer, const std::vector<Expr>& indices);
@@ -172,6 +192,11 @@ class Emitter {
   const tir::BufferNode* stored_ = nullptr;  // what the statement at hand writes
   bool in_parallel_;                         // the body of a parallel loop
   int64_t stack_bytes_ = 0;
+  // Tile registers as nests use them, up to eight at once; the variable that says which of these are set; the
+  // operands of the instructions that set them.
+  std::vector<std::vector<TileShape>> tile_configurations_;
+  llvm::Value* tile_configuration_ = nullptr;
+  std::vector<llvm::GlobalVariable*> tile_data_;
   std::map<const VarNode*, llvm::Value*> vars_;
   std::map<const tir::BufferNode*, Storage> buffers_;
   std::map<uint64_t, std::vector<Expr>> terms_;  // of accesses, distinct ones, by structural_hash

@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "core/codegen/llvm/machine.h"
+#include "core/support/cpu.h"
 #include "core/support/error.h"
 #include "core/support/text.h"
 #include "core/tir/machine.h"
@@ -71,35 +72,6 @@ void set_vectors(Target& target) {
   target.vector_registers = avx512 ? 32 : 16;
 }
 
-/// Features that the CPU's name promises and this machine (a virtual one, say) withholds.
-std::string withheld_features(const Target& host) {
-  std::unique_ptr<llvm::MCSubtargetInfo> info = subtarget(host);
-  std::vector<std::string> withheld;
-  llvm::StringMap<bool> present = llvm::sys::getHostCPUFeatures();
-  for (const auto& feature : present)
-    if (!feature.second && contains(known_features(*info), feature.first().str()) &&
-        info->checkFeatures("+" + feature.first().str()))
-      withheld.push_back("-" + feature.first().str());
-  // The map has no order, and the target's text is a key.
-  std::sort(withheld.begin(), withheld.end());
-  return join_text(withheld, ",");
-}
-
-/// What the system does not tell (in a container, on other architectures) stays as the target has it.
-void set_caches(Target& target) {
-  auto read = [](int name, int64_t& bytes) {
-    if (int64_t found = sysconf(name); found > 0) bytes = found;
-  };
-  read(_SC_LEVEL1_DCACHE_SIZE, target.l1_bytes);
-  read(_SC_LEVEL2_CACHE_SIZE, target.l2_bytes);
-  read(_SC_LEVEL3_CACHE_SIZE, target.l3_bytes);
-}
-
-/// Whether the text gives the property, and not its default.
-bool names_property(const std::string& text, const std::string& property) {
-  return text.find(":" + property + "=") != std::string::npos ||
-         text.find("," + property + "=") != std::string::npos;
-}
 /// A feature as LLVM and as /proc/cpuinfo call it.
 struct FeatureName {
   const char *llvm, *cpuinfo;
@@ -137,6 +109,9 @@ constexpr FeatureName kX86Features[] = {
     {"avx512vpopcntdq", "avx512_vpopcntdq"},
     {"avx512bf16", "avx512_bf16"},
     {"avx512fp16", "avx512_fp16"},
+    {"amx-tile", "amx_tile"},
+    {"amx-bf16", "amx_bf16"},
+    {"amx-int8", "amx_int8"},
 };
 constexpr FeatureName kAarch64Features[] = {
     {"neon", "asimd"},       {"fullfp16", "asimdhp"}, {"rdm", "asimdrdm"},   {"dotprod", "asimddp"},
@@ -152,6 +127,41 @@ std::span<const FeatureName> feature_names(const Target& target) {
   if (target.triple.starts_with("aarch64")) return kAarch64Features;
   if (target.triple.starts_with("riscv64")) return kRiscv64Features;
   return {};
+}
+
+/// Features that the CPU's name promises and this machine (a virtual one, say) withholds.
+std::string withheld_features(const Target& host) {
+  std::unique_ptr<llvm::MCSubtargetInfo> info = subtarget(host);
+  std::vector<std::string> withheld;
+  llvm::StringMap<bool> present = llvm::sys::getHostCPUFeatures();
+  // LLVM asks the processor, and not whether the system lets this process use tile registers.
+  for (const auto& [llvm, cpuinfo] : feature_names(host)) {
+    const std::string name = cpuinfo;
+    if (name.starts_with("amx_") && !missing_cpu_features(std::span(&name, 1)).empty()) present[llvm] = false;
+  }
+  for (const auto& feature : present)
+    if (!feature.second && contains(known_features(*info), feature.first().str()) &&
+        info->checkFeatures("+" + feature.first().str()))
+      withheld.push_back("-" + feature.first().str());
+  // The map has no order, and the target's text is a key.
+  std::sort(withheld.begin(), withheld.end());
+  return join_text(withheld, ",");
+}
+
+/// What the system does not tell (in a container, on other architectures) stays as the target has it.
+void set_caches(Target& target) {
+  auto read = [](int name, int64_t& bytes) {
+    if (int64_t found = sysconf(name); found > 0) bytes = found;
+  };
+  read(_SC_LEVEL1_DCACHE_SIZE, target.l1_bytes);
+  read(_SC_LEVEL2_CACHE_SIZE, target.l2_bytes);
+  read(_SC_LEVEL3_CACHE_SIZE, target.l3_bytes);
+}
+
+/// Whether the text gives the property, and not its default.
+bool names_property(const std::string& text, const std::string& property) {
+  return text.find(":" + property + "=") != std::string::npos ||
+         text.find("," + property + "=") != std::string::npos;
 }
 }  // namespace
 

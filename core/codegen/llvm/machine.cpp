@@ -50,6 +50,7 @@ std::unique_ptr<llvm::TargetMachine> make_machine(const Target& target) {
   // Only where the instructions carry the flag `contract`, which the emitter sets.
   options.AllowFPOpFusion = llvm::FPOpFusion::Standard;
   options.TrapUnreachable = false;
+  options.UseInitArray = true;  // not the older .ctors, which not every linker takes
   std::unique_ptr<llvm::TargetMachine> machine(
       llvm_target->createTargetMachine(target.triple, target.cpu, target.features, options, llvm::Reloc::PIC_,
                                        std::nullopt, llvm::CodeGenOptLevel::Default));

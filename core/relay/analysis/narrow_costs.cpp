@@ -52,6 +52,7 @@ struct NarrowCosts::Size {
   double products;
   double weight;            // elements of the second operand
   double inputs, computed;  // elements of operands that are inputs, and that are neither these nor constant
+  int64_t run = 0;          // neighbours that are summed, as far as they lie one behind the other
   int64_t channels;         // of results, where these are of windows; else 0
   bool known = false;
   bool one_channel = false;  // is summed
@@ -72,6 +73,12 @@ NarrowCosts::Size NarrowCosts::size_of(const Call& product) {
   // Tensors that the model does not hold are grouped, and rows of a matrix that are no whole groups.
   const bool constant = weight.as<Constant>() != nullptr;
   size.grouped = !constant || (axes->summed.size() == 1 && extent(axes->summed.back()) % 2 != 0);
+  // Vectors of results that are no whole ones, and pairs that lie in two rows, are nothing for tiles.
+  const auto* conv = product.attrs.as<ConvAttrs>();
+  const int64_t summed = extent(axes->summed.front());
+  const int64_t results = extent(axes->weight) / (conv ? conv->groups : 1);
+  if (results >= kTileRows && (constant || !size.grouped || extent(axes->summed.back()) % 2 == 0))
+    size.run = conv ? std::min(summed, kTileRows) : summed;
   if (!has_constant_shape(type_of(data)) || !has_constant_shape(type_of(Expr(&product)))) return size;
   size.known = true;
   size.products = elements_of(Expr(&product));
@@ -83,11 +90,18 @@ NarrowCosts::Size NarrowCosts::size_of(const Call& product) {
   return size;
 }
 
+double NarrowCosts::dots(const Size& size, DataType operands) const {
+  const int64_t groups = size.run / dot_length(operands, operands.is_int() ? kInt32 : kFloat32);
+  return std::max(products_of(machine_, operands, true).at(target_.vector_bits),
+                  kReachedOfTiles * tile_rate(machine_, target_, operands, groups));
+}
+
 double NarrowCosts::cycles(const Size& size, DataType operands) const {
   const DataType sum = operands.is_int() ? kInt32 : kFloat32;
   // Several products at once are of several channels.
   const int64_t length = size.one_channel ? 1 : std::max<int64_t>(dot_length(operands, sum), 1);
-  const double rate = products_of(machine_, operands, length > 1).at(target_.vector_bits);
+  const double rate =
+      length > 1 ? dots(size, operands) : products_of(machine_, operands, false).at(target_.vector_bits);
   const double arithmetic =
       size.products / (rate * static_cast<double>(length) * static_cast<double>(target_.lanes()));
   // Weights are read once a run, after those of all other products: from the second-level cache at best.
@@ -111,8 +125,8 @@ bool NarrowCosts::pays(const Call& product, DataType narrow) const {
   if (size.channels && size.channels * at_once <= target_.lanes() / 2) return false;
   // Sums of unknown size go by the arithmetic alone. Those of each channel by itself cost what they did: they
   // are narrow where others are.
-  const double dots = products_of(machine_, held, true).at(target_.vector_bits);
-  const bool gains = dots * static_cast<double>(at_once) > machine_.multiply_adds.at(target_.vector_bits);
+  const bool gains =
+      dots(size, held) * static_cast<double>(at_once) > machine_.multiply_adds.at(target_.vector_bits);
   if (!size.known || size.one_channel) return gains && size.inputs == 0;
   // Convolutions of bfloat16 are transformed, too, those of integers are not.
   const bool transformed = held.is_int() && has_transform(product, target_.lanes());

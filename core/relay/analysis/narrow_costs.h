@@ -31,6 +31,8 @@ class NarrowCosts {
  private:
   struct Size;
   static Size size_of(const Call& product);
+  /// Vectors of dot products of such operands in a cycle.
+  double dots(const Size& size, DataType operands) const;
   /// Of the sums, when operands are of that type.
   double cycles(const Size& size, DataType operands) const;
 
