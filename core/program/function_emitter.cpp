@@ -264,9 +264,12 @@ class FunctionEmitter {
     Instruction i{.op = Opcode::kLibrary, .args = operands(call.args)};
     called.inputs = static_cast<int64_t>(i.args.size() - sizes);
     i.number = all_.library_call(call.callee.as<ExternFunc>()->symbol, std::move(called));
-    for (size_t k = 0; k < results.size(); ++k) i.results.push_back(code_.fresh_register());
+    const bool in_place = !to.is_tail() && call.checked_type.as<TensorType>();
+    for (size_t k = 0; k < results.size(); ++k)
+      i.results.push_back(in_place ? to.value : code_.fresh_register());
     int32_t next = i.results.empty() ? 0 : i.results.front();
     code_.add(std::move(i));
+    if (in_place) return;
     const int32_t value = put_together(code_, call.checked_type, next);
     if (to.is_tail())
       code_.add({.op = Opcode::kReturn, .args = {value}});
