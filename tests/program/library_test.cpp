@@ -141,6 +141,19 @@ TEST(LibraryFunctions, OfGenericValues) {
             "t:2:27: error: an argument is neither a tensor nor a tuple of tensors");
 }
 
+TEST(LibraryFunctions, InDataflowBlocksCellsAndChoices) {
+  EXPECT_EQ(value(R"(
+    def @f(%x: Tensor[(n), int32]) {
+      dataflow { let %y = call_dps_library("joined", (%x,), Tensor[(n), int32]); let %z = %y + %y; output(%z) }
+    }
+    def @main() {
+      let %r = ref(1);
+      %r := call_dps_library("joined", (!%r + 4,), int32);
+      if (call_dps_library("joined", (!%r,), int32) == 5) { @f([1, 2]) } else { [0, 0] }
+    })"),
+            "[2, 4]");
+}
+
 TEST(LibraryFunctions, WithoutInputsOrResults) {
   EXPECT_EQ(value(R"(def @main() { (call_dps_library("joined", (), Tensor[(0, 3), int32]), 1) })"),
             "(<int32 (0, 3)>, 1)");
