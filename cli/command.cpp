@@ -90,7 +90,7 @@ constexpr Command kCommands[] = {
     },
     {
         "eval",
-        "FILE [--expr EXPR | --input NAME=FILE...]",
+        "FILE [--expr EXPR | --input NAME=FILE...] [--library FILE.so]... [--compiled | --code]",
         "run a program of Relay text by the interpreter, and print its value",
         {"tune eval program.relay --input x=x.npy",
          "tune eval lists.relay --expr '@map(fn (%x: int32) { %x * %x }, Cons(2, Cons(3, Nil)))'"},
@@ -195,7 +195,7 @@ constexpr Command kCommands[] = {
     {
         "run",
         "--model M [--shape NAME=DIMS]... [--target T] [--db FILE | --untuned] [--input NAME=FILE.npy]... "
-        "[--out DIR]",
+        "[--library FILE.so]... [--out DIR]",
         "run a model once on given or random inputs and write its outputs",
         {"tune run --model resnet18.lathe --input data=cat.npy --out results",
          "tune run --model resnet18 --target cpu --untuned --threads 2"},

@@ -206,6 +206,8 @@ void Flags::exclude(const char* a, const char* b) {
   other.flag.excludes.emplace_back(a);
 }
 
+void Flags::keep_to_command_line(const char* name) { parser_->find(name).flag.configurable = false; }
+
 bool Flags::given(const char* name) const { return !parser_->find(name).flag.origin.empty(); }
 
 std::vector<Flag> Flags::table() const {

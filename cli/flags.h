@@ -46,6 +46,10 @@ class Flags {
   /// `a` and `b` may not be given together; the nearer of two sources counts. REQUIRES: both were added.
   void exclude(const char* a, const char* b);
 
+  /// Neither the environment nor a file sets it: a folder's lathe.toml may be a stranger's. REQUIRES: it was
+  /// added.
+  void keep_to_command_line(const char* name);
+
   /// True when the command is to go on; false after --help has been printed. Throws Error with the nearest
   /// name for an unknown flag.
   bool parse();

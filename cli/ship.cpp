@@ -11,6 +11,7 @@
 #include "cli/messages.h"
 #include "cli/model_flags.h"
 #include "cli/progress.h"
+#include "core/program/stretches.h"
 #include "core/runtime/module_pair.h"
 #include "tuner/final_build.h"
 
@@ -95,6 +96,9 @@ void race_all(const RaceFiles& race, const std::string& untuned, const std::stri
               const PreparedJob& prepared, Shipment& shipment) {
   constexpr double kLeastSeconds = 4;  // at one of many sizes
   const std::vector<tuner::OpenPoint>& points = prepared.points.points;
+  if (program::calls_library(prepared.fused))
+    return take_in(shipment, {.why_not = "only its host can run a model that calls library functions"},
+                   prepared, 0);
   if (points.empty()) return take_in(shipment, race(untuned, tuned, seconds, {}), prepared, 0);
   const double each = std::max(kLeastSeconds, seconds / static_cast<double>(points.size()));
   for (size_t i = 0; i < points.size() && shipment.raced; ++i)
@@ -149,7 +153,8 @@ Shipment ship(const RaceFiles& race, const TuneJob& job, const PreparedJob& prep
   write_untuned(untuned.path, job, prepared);
   shipment.rounding_error = write_tuned(tuned.path, job, prepared);
   shipment.same = same_bytes(untuned.path, tuned.path);
-  if (!job.json && !shipment.same) say("racing the tuned build against the untuned one");
+  if (!job.json && !shipment.same && !program::calls_library(prepared.fused))
+    say("racing the tuned build against the untuned one");
   // Two equal builds take the fewest turns, for the report.
   const double seconds = shipment.same ? 0 : job.decide ? kDecideSeconds : kRaceSeconds;
   race_all(race, untuned.path, tuned.path, seconds, prepared, shipment);

@@ -88,7 +88,7 @@ std::vector<double> ModelRace::task_seconds(const Contender& contender,
   for (size_t step = 0; step < steps.size(); ++step) {
     std::vector<double> samples;
     for (const std::vector<int64_t>& run : runs) samples.push_back(run[step]);
-    seconds[task_of.at(steps[step].step->kernel)] += median(samples) * 1e-9;
+    seconds[task_of.at(*steps[step].name)] += median(samples) * 1e-9;
   }
   return seconds;
 }

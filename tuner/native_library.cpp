@@ -24,21 +24,57 @@ std::string identifier(std::string name) {
   return name;
 }
 
-/// One for each port, all different, and other than those made of them: the count ("inputs") and the shapes
-/// ("input_x_shape").
-std::vector<std::string> identifiers(const std::string& kind, const std::vector<runtime::Port>& ports) {
+/// One for each name, all different, and other than those made of them: the count ("inputs") and what comes
+/// with each ("input_x_shape").
+std::vector<std::string> identifiers(const std::string& kind, const std::vector<std::string>& names,
+                                     const std::string& with_each) {
   std::set<std::string> taken{kind + "s"};
-  std::vector<std::string> names;
-  for (const runtime::Port& port : ports) {
-    std::string plain = identifier(port.name);
+  std::vector<std::string> found;
+  for (const std::string& each : names) {
+    std::string plain = identifier(each);
     if (!plain.starts_with(kind)) plain = fmt::format("{}_{}", kind, plain);
     std::string name = plain;
-    for (int next = 1; taken.count(name) || taken.count(name + "_shape"); ++next)
+    for (int next = 1; taken.count(name) || taken.count(name + with_each); ++next)
       name = fmt::format("{}_{}", plain, next);
-    taken.insert({name, name + "_shape"});
-    names.push_back(name);
+    taken.insert({name, name + with_each});
+    found.push_back(name);
   }
-  return names;
+  return found;
+}
+
+std::vector<std::string> port_identifiers(const std::string& kind, const std::vector<runtime::Port>& ports) {
+  std::vector<std::string> names;
+  for (const runtime::Port& port : ports) names.push_back(port.name);
+  return identifiers(kind, names, "_shape");
+}
+
+/// A C string of any bytes.
+std::string c_string(const std::string& text) {
+  std::string quoted = "\"";
+  for (const char c : text)
+    quoted += std::isalnum(static_cast<unsigned char>(c)) || c == '_' || c == '.'
+                  ? std::string(1, c)
+                  : fmt::format("\\{:03o}", static_cast<unsigned char>(c));
+  return quoted + "\"";
+}
+
+/// One call that sets all library functions, so that the C compiler finds which ones are missing.
+std::string set_functions(const std::string& name, const std::vector<std::string>& functions) {
+  if (functions.empty()) return "";
+  const std::vector<std::string> params = identifiers("function", functions, "_data");
+  std::string list, body;
+  for (size_t i = 0; i < functions.size(); ++i) {
+    list += fmt::format(", lathe_function {0}, void* {0}_data", params[i]);
+    body += fmt::format(
+        "  if (status == LATHE_OK)\n    status = lathe_executor_set_function(executor, {0}, {1}, {1}_data, "
+        "error);\n",
+        c_string(functions[i]), params[i]);
+  }
+  return fmt::format(
+      "/* Gives the library functions that the model calls, each with what it is handed, before a run. */\n"
+      "static inline lathe_status {0}_set_functions(lathe_executor* executor{1}, lathe_error* error) {{\n"
+      "  lathe_status status = LATHE_OK;\n{2}  return status;\n}}\n\n",
+      name, list, body);
 }
 
 /// What a model's author wrote, as a part of a comment of one line that it must neither end nor begin.
@@ -77,7 +113,8 @@ bool is_open(const runtime::Value& value) {
 
 }  // namespace
 
-std::string native_header(const std::string& name, const runtime::Plan& plan) {
+std::string native_header(const std::string& name, const runtime::Plan& plan,
+                          const std::vector<std::string>& functions) {
   std::string guard = name;
   for (char& c : guard) c = static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
   std::string text = fmt::format(
@@ -87,8 +124,8 @@ std::string native_header(const std::string& name, const runtime::Plan& plan) {
       "#ifdef __cplusplus\nextern \"C\" {{\n#endif\n\n"
       "extern const lathe_library {0}_library;\n\n",
       name, in_comment(plan.model), in_comment(plan.target), guard);
-  const std::vector<std::string> inputs = identifiers("input", plan.inputs),
-                                 outputs = identifiers("output", plan.outputs);
+  const std::vector<std::string> inputs = port_identifiers("input", plan.inputs),
+                                 outputs = port_identifiers("output", plan.outputs);
   auto ports = [&](std::string_view kind, const std::vector<runtime::Port>& of,
                    const std::vector<std::string>& names) {
     text += fmt::format("/* The {}s by number, and how many there are. */\nenum {{\n", kind);
@@ -106,6 +143,7 @@ std::string native_header(const std::string& name, const runtime::Plan& plan) {
       "static inline lathe_status {0}_open(lathe_module** module, lathe_error* error) {{\n"
       "  return lathe_module_link(&{0}_library, module, error);\n}}\n\n",
       name);
+  text += set_functions(name, functions);
 
   // One call for a run. Outputs of open sizes stay in the executor's memory.
   std::string params, body;
@@ -178,7 +216,9 @@ std::string write_native_library(const std::string& path, const runtime::ModuleI
   write_file(path, codegen::link_library(name + "_library", file.filename().string(), parts,
                                          codegen::resolve_target(image.plan.target)));
   const std::string header = (file.parent_path() / (stem + ".h")).string();
-  write_file(header, native_header(name, image.plan));
+  write_file(header,
+             native_header(name, image.plan,
+                           image.program ? image.program->library_functions : std::vector<std::string>()));
   return header;
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "core/runtime/module_file.h"
 
@@ -13,7 +14,9 @@ namespace lathe::tuner {
 /// codegen::link_library.
 std::string write_native_library(const std::string& path, const runtime::ModuleImage& image);
 
-/// The header's text. REQUIRES: `name` is a C identifier.
-std::string native_header(const std::string& name, const runtime::Plan& plan);
+/// The header's text. `functions`: names of the library functions that the model calls. REQUIRES: `name` is a
+/// C identifier.
+std::string native_header(const std::string& name, const runtime::Plan& plan,
+                          const std::vector<std::string>& functions);
 
 }  // namespace lathe::tuner

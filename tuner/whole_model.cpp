@@ -6,6 +6,7 @@
 #include <map>
 #include <set>
 
+#include "core/program/stretches.h"
 #include "core/support/error.h"
 #include "core/tir/prologue.h"
 #include "core/tir/text.h"
@@ -159,6 +160,8 @@ WholeModelResult choose_whole_model(const relay::Module& fused, const Target& ta
     for (const Alternative& alternative : tasks[i].list) scheduled[i].push_back(alternative.scheduled);
   }
   WholeModelResult result{.tasks = static_cast<int>(tasks.size())};
+  // Only its host can run a model that calls library functions.
+  if (program::calls_library(fused)) return result;
   if (std::all_of(counts.begin(), counts.end(), [](size_t count) { return count == 1; })) return result;
   std::vector<Combination> proposals;
   if (auto choice = store.find_choice(key))

@@ -7,6 +7,7 @@
 
 #include "cli/command.h"
 #include "cli/commands/commands.h"
+#include "cli/libraries.h"
 #include "cli/model_flags.h"
 #include "core/runtime/timing.h"
 #include "core/support/bounded_json.h"
@@ -33,18 +34,19 @@ std::vector<Layer> profile(runtime::Executor& executor) {
   for (std::vector<int64_t>& run : spent) executor.run_timed(run, calls);
   std::vector<Layer> layers;
   for (size_t i = 0; i < steps.size(); ++i) {
-    const auto [plan, step] = steps[i];
+    const auto [name, plan, step] = steps[i];
     std::array<int64_t, kRuns> samples;
     for (int run = 0; run < kRuns; ++run) samples[run] = spent[run][i];
     // Of each step by itself: an interruption hits one step of one run.
     std::nth_element(samples.begin(), samples.begin() + kRuns / 2, samples.end());
-    const std::string& kernel = step->kernel;
+    const std::string kernel = step ? *name : *name + " (library)";
     auto layer =
         std::find_if(layers.begin(), layers.end(), [&](const Layer& l) { return l.kernel == kernel; });
     if (layer == layers.end()) layer = layers.insert(layers.end(), {.kernel = kernel});
     const int64_t calls_a_run = calls[i] / kRuns;
     layer->calls += calls_a_run;
     layer->microseconds += static_cast<double>(samples[kRuns / 2]) / 1e3;
+    if (!step) continue;  // a library function, of which only the time is known
     layer->flops += step->flops * static_cast<double>(calls_a_run);
     layer->bytes += static_cast<double>(runtime::bytes_of(*plan, *step) * calls_a_run);
   }
@@ -100,17 +102,21 @@ void print_json(const ModelFlags& flags, const runtime::Plan& plan, const runtim
 
 int bench_command(Flags& flags) {
   ModelFlags model;
-  std::vector<std::string> inputs;
+  std::vector<std::string> inputs, libraries;
   bool as_json = false, with_profile = false;
   double seconds = 5;
   model.add_to(flags);
   flags.add("--input NAME=FILE", inputs, "a .npy file, once for each input; others are random");
+  add_library_flag(flags, libraries);
   flags.add_duration("--time", seconds, "measure at most this long");
-  flags.add("--profile", with_profile, "also time each kernel; GB/s counts its arguments, each once");
+  flags.add("--profile", with_profile,
+            "also time each kernel and library function; GB/s counts its arguments, each once");
   flags.add("--json", as_json, "print one JSON object");
   if (!flags.parse()) return kSuccess;
 
+  const LibraryFunctions functions = load_libraries(libraries);
   RunningModel running = start_model(model, load_inputs(inputs), /*seed=*/0);
+  give_functions(*running.executor, functions);
   runtime::Timing timing = runtime::time_runs([&] { running.executor->run(); }, {.most_seconds = seconds});
   std::vector<Layer> layers = with_profile ? profile(*running.executor) : std::vector<Layer>();
   (as_json ? print_json : print_text)(model, running.executor->plan(), timing, layers);

@@ -4,8 +4,10 @@
 
 #include "cli/command.h"
 #include "cli/commands/commands.h"
+#include "cli/libraries.h"
 #include "cli/running_model.h"
 #include "core/codegen/host_target.h"
+#include "core/program/library.h"
 #include "core/program/value.h"
 #include "core/relay/interpret/interpreter.h"
 #include "core/relay/text.h"
@@ -51,9 +53,11 @@ std::shared_ptr<const runtime::Module> compiled_program(const relay::Module& mod
 
 /// The value of main for the arguments, by its native code.
 relay::Value run_compiled(const std::shared_ptr<const runtime::Module>& compiled,
-                          const std::vector<relay::Value>& args) {
+                          const std::vector<relay::Value>& args, const LibraryFunctions& functions) {
   const runtime::LoadedProgram& program = *compiled->program();
   runtime::Machine machine(program, runtime::serial_parallel());
+  const std::vector<std::string>& called = compiled->library_functions();
+  for (size_t i = 0; i < called.size(); ++i) machine.set_library(i, function_of(functions, called[i]));
   std::vector<runtime::Datum> data;
   for (const relay::Value& arg : args) data.push_back(machine.copy(arg.as<relay::TensorValue>()->tensor));
   return program::value_of(machine.call(program.program.main, data), machine, program.program);
@@ -63,21 +67,26 @@ relay::Value run_compiled(const std::shared_ptr<const runtime::Module>& compiled
 
 int eval_command(Flags& flags) {
   std::string file, expression;
-  std::vector<std::string> inputs;
+  std::vector<std::string> inputs, libraries;
   bool compiled = false, code = false;
   flags.add("FILE", file, "Relay text; /dev/stdin for the standard input", Flags::Need::kRequired);
   flags.add("--expr EXPR", expression, "what to evaluate over the definitions of FILE, instead of its @main");
   flags.add("--input NAME=FILE", inputs, "a .npy file, once for each parameter of @main");
+  add_library_flag(flags, libraries);
   flags.add("--compiled", compiled, "compile it and run it, in place of the interpreter");
   flags.add("--code", code, "print the instructions that it is compiled to, and run nothing");
   flags.exclude("--expr", "--input");
   flags.exclude("--code", "--compiled");
   flags.exclude("--code", "--input");
+  flags.exclude("--code", "--library");
   if (!flags.parse()) return kSuccess;
+  const LibraryFunctions functions = load_libraries(libraries);
   std::string text = read_file(file);
   if (!expression.empty()) text = with_expression(text, expression);
   try {
     relay::Interpreter interpreter(relay::parse_module(text, file));
+    for (const auto& [called, given] : functions)
+      interpreter.add_library(called, program::interpreted(called, given));
     std::string name = expression.empty() ? "main" : "it";
     auto function = interpreter.module()->functions.find(name);
     if (function == interpreter.module()->functions.end())
@@ -88,8 +97,9 @@ int eval_command(Flags& flags) {
       return kSuccess;
     }
     std::vector<relay::Value> args = arguments(*function->second, load_inputs(inputs));
-    relay::Value value = compiled ? run_compiled(compiled_program(interpreter.module(), name), args)
-                                  : interpreter.call(name, args);
+    relay::Value value = compiled
+                             ? run_compiled(compiled_program(interpreter.module(), name), args, functions)
+                             : interpreter.call(name, args);
     fmt::print("{}\n", relay::print(value));
   } catch (const PlacedError& e) {
     // A place in the prelude has no line in this text.

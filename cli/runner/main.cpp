@@ -8,6 +8,7 @@
 #include "cli/command.h"
 #include "cli/commands/commands.h"
 #include "cli/interrupt.h"
+#include "cli/libraries.h"
 #include "cli/running_model.h"
 #include "cli/worker_flags.h"
 #include "core/support/error.h"
@@ -40,17 +41,20 @@ int serve_command(Flags& flags) {
 
 int run_module_command(Flags& flags) {
   std::string model, folder;
-  std::vector<std::string> inputs;
+  std::vector<std::string> inputs, libraries;
   int64_t seed = 0, threads = 1;
   flags.add("--model FILE", model, "a .lathe file for this machine", Flags::Need::kRequired);
   flags.add("--input NAME=FILE", inputs, "a .npy file, once for each input; others are random");
+  add_library_flag(flags, libraries);
   flags.add("--seed", seed, 0, INT64_MAX, "of the random inputs");
   flags.add("--threads", threads, 1, 1024, "threads to run on");
   flags.add("--out DIR", folder, "folder for output_0.npy, output_1.npy, ... in the model's order");
   if (!flags.parse()) return kSuccess;
+  const LibraryFunctions functions = load_libraries(libraries);
   make_output_folder(folder);
   RunningModel running = start_module(runtime::Module::open(model), load_inputs(inputs),
                                       static_cast<uint64_t>(seed), static_cast<int>(threads));
+  give_functions(*running.executor, functions);
   run_and_print(running, folder);
   return kSuccess;
 }

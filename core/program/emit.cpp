@@ -69,6 +69,16 @@ int64_t ProgramEmitter::message(const std::string& text) {
   return found->second;
 }
 
+int64_t ProgramEmitter::library_call(const std::string& symbol, runtime::LibraryCall call) {
+  runtime::Program& program = code_.program;
+  auto [found, fresh] =
+      libraries_.try_emplace(symbol, static_cast<int64_t>(program.library_functions.size()));
+  if (fresh) program.library_functions.push_back(symbol);
+  call.function = found->second;
+  program.library_calls.push_back(std::move(call));
+  return static_cast<int64_t>(program.library_calls.size()) - 1;
+}
+
 void ProgramEmitter::emit_pending() {
   for (; !pending_.empty(); pending_.pop_front()) {
     const Pending next = pending_.front();

@@ -5,13 +5,16 @@
 
 #include "core/arith/simplify.h"
 #include "core/program/bindings.h"
+#include "core/program/ports.h"
 #include "core/relay/analysis/call_type.h"
 #include "core/relay/analysis/graph_scopes.h"
 #include "core/relay/analysis/sizes.h"
 #include "core/relay/functor.h"
 #include "core/relay/op.h"
 #include "core/relay/ops/attrs_tensor.h"
+#include "core/relay/text.h"
 #include "core/runtime/program/sized.h"
+#include "core/support/placed_error.h"
 #include "core/support/stack.h"
 
 namespace lathe::program {
@@ -95,6 +98,7 @@ class Extents {
       return cast->value;
     }
     if (is_open_range(e)) return range(e, done);
+    if (const Call* call = e.as<Call>(); call && call->callee.as<ExternFunc>()) return library(*call, done);
     const OpNode* op = op_of(e);
     return op && op->name == "extent" ? extent(e, done) : e;
   }
@@ -187,6 +191,27 @@ class Extents {
     const Dim& dim = type->shape[static_cast<size_t>(axis < 0 ? axis + rank : axis)];
     const Expr value = dim.as<Any>() ? Expr() : value_of(dim, done);
     return value ? value : e;
+  }
+
+  /// Whoever calls a library function makes the memory of its results.
+  Expr library(const Call& call, std::vector<Binding>& done) {
+    std::vector<Ref<TensorType>> results;
+    if (!append_tensor_types(call.checked_type, results))
+      throw PlacedError(call.span, fmt::format("the result of a library function is {}, which is no tensor",
+                                               print(call.checked_type)));
+    auto copy = mutate(call);
+    for (const Ref<TensorType>& result : results)
+      for (const Dim& dim : result->shape) {
+        if (as_int(dim)) continue;
+        const Expr value = dim.as<Any>() ? Expr() : value_of(dim, done);
+        if (!value)
+          throw PlacedError(call.span,
+                            fmt::format("the result of a library function is {}; neither a parameter "
+                                        "nor a match_cast tells its size",
+                                        print(Type(result))));
+        copy->args.push_back(value);
+      }
+    return seal(std::move(copy));
   }
 
   /// start + step * (0, 1, ...), ceil((stop - start) / step) of them.

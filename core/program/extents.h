@@ -7,9 +7,10 @@ namespace lathe::program {
 
 /// A global function in which no type is needed to know a dimension: those of parameters and of casts are
 /// numbers bound by let (`extent`), casts are comparisons with such numbers (`match_shape`), and so is
-/// `arange` of numbers that are computed. With `check_params` functions compare what they are called with,
-/// too: where a value of the module has a dimension `?`, any dimension may be another than types say.
-/// REQUIRES: A-normal form, types.
+/// `arange` of numbers that are computed. A call of a library function gets the dimensions of its results
+/// that are no constants as further arguments. Throws PlacedError for one that nothing tells. With
+/// `check_params` functions compare what they are called with, too: where a value of the module has a
+/// dimension `?`, any dimension may be another than types say. REQUIRES: A-normal form, types.
 Ref<relay::Function> with_extents(const Ref<relay::Function>& function, bool check_params);
 
 /// Whether the type of an expression of the module, which are inferred, has a dimension `?`.

@@ -119,6 +119,7 @@ class FunctionEmitter {
       case ExprKind::kLet:
         return body(e, to);
       case ExprKind::kCall:
+        if (e.as<Call>()->callee.as<ExternFunc>()) return library(*e.as<Call>(), to);
         if (is_plain_call(*e.as<Call>())) return call(*e.as<Call>(), to);
         if (is_requirement(e)) return requirement(*e.as<Call>(), to);
         break;
@@ -211,7 +212,6 @@ class FunctionEmitter {
 
   /// Of a function, not of an operator or a constructor.
   static bool is_plain_call(const Call& call) {
-    if (call.callee.as<ExternFunc>()) refuse(Expr(&call), "a library function");
     return !call.callee.as<OpNode>() && !call.callee.as<ConstructorNode>();
   }
 
@@ -244,6 +244,37 @@ class FunctionEmitter {
     for (size_t k = 0; k < results; ++k) i.results.push_back(code_.fresh_register());
     plan_results_[let.var.get()] = i.results;
     code_.add(std::move(i));
+  }
+
+  /// Behind the arguments stand the dimensions of the results that are no constants (extents.h).
+  void library(const Call& call, Destination to) {
+    std::vector<Ref<TensorType>> results;
+    append_tensor_types(call.checked_type, results);
+    runtime::LibraryCall called{.place = PlacedError(call.span, "").what()};
+    size_t sizes = 0;
+    for (const Ref<TensorType>& result : results) {
+      runtime::LibraryResult& written =
+          called.results.emplace_back(runtime::LibraryResult{result->dtype, {}});
+      for (const lathe::Expr& dim : result->shape) {
+        const int64_t* known = as_int(dim);
+        written.shape.push_back(known ? *known : -1);
+        sizes += known ? 0 : 1;
+      }
+    }
+    Instruction i{.op = Opcode::kLibrary, .args = operands(call.args)};
+    called.inputs = static_cast<int64_t>(i.args.size() - sizes);
+    i.number = all_.library_call(call.callee.as<ExternFunc>()->symbol, std::move(called));
+    const bool in_place = !to.is_tail() && call.checked_type.as<TensorType>();
+    for (size_t k = 0; k < results.size(); ++k)
+      i.results.push_back(in_place ? to.value : code_.fresh_register());
+    int32_t next = i.results.empty() ? 0 : i.results.front();
+    code_.add(std::move(i));
+    if (in_place) return;
+    const int32_t value = put_together(code_, call.checked_type, next);
+    if (to.is_tail())
+      code_.add({.op = Opcode::kReturn, .args = {value}});
+    else
+      code_.add({.op = Opcode::kCopy, .results = {to.value}, .args = {value}});
   }
 
   /// Both sides write the same register, or both return: nothing joins them.

@@ -10,21 +10,27 @@ using namespace relay;
 // Of two languages.
 using relay::Var;
 
+bool append_tensor_types(const Type& type, std::vector<Ref<TensorType>>& tensors) {
+  if (const TupleType* tuple = type.as<TupleType>()) {
+    bool all = true;
+    with_enough_stack([&] {
+      for (const Type& item : tuple->items) all = all && append_tensor_types(item, tensors);
+    });
+    return all;
+  }
+  if (!type.as<TensorType>()) return false;
+  tensors.push_back(type.cast<TensorType>());
+  return true;
+}
+
 namespace {
 
 /// Appends the tensors of a type. False for other values.
 bool append_ports(const std::string& name, const Type& type, std::vector<TensorPort>& ports) {
-  if (const TupleType* tuple = type.as<TupleType>()) {
-    bool all = true;
-    with_enough_stack([&] {
-      for (const Type& item : tuple->items) all = all && append_ports(name, item, ports);
-    });
-    return all;
-  }
-  const TensorType* tensor = type.as<TensorType>();
-  if (!tensor) return false;
-  ports.push_back({name, type.cast<TensorType>()});
-  return true;
+  std::vector<Ref<TensorType>> tensors;
+  const bool all = append_tensor_types(type, tensors);
+  for (const Ref<TensorType>& tensor : tensors) ports.push_back({name, tensor});
+  return all;
 }
 
 /// Names as graph_plan.h gives them.

@@ -15,6 +15,9 @@ struct TensorPort {
   Ref<relay::TensorType> type;
 };
 
+/// Appends the types of a type's tensors, tuples taken apart. False for other values.
+bool append_tensor_types(const relay::Type& type, std::vector<Ref<relay::TensorType>>& tensors);
+
 /// Whether main takes and gives tensors, and tuples of them.
 bool has_ports(const relay::Function& main);
 /// The tensors of main's parameters and of its value, as the entry takes and gives them. Throws Error where

@@ -30,6 +30,8 @@ class ProgramEmitter {
   int64_t plan_of(const std::string& stretch);
   int64_t constant(const Tensor& value);
   int64_t message(const std::string& text);
+  /// The number of the call, of the library function of that name.
+  int64_t library_call(const std::string& symbol, runtime::LibraryCall call);
   const relay::Code& captures(const Ref<relay::Function>& function) const {
     return codes_.at(function.get());
   }
@@ -54,7 +56,7 @@ class ProgramEmitter {
   Code code_;
   std::deque<Pending> pending_;
   std::unordered_map<const Node*, relay::Code> codes_;
-  std::map<std::string, int64_t> globals_, wrappers_, plans_, messages_;
+  std::map<std::string, int64_t> globals_, wrappers_, plans_, messages_, libraries_;
   std::map<std::pair<const void*, std::vector<int64_t>>, int64_t> constants_;
 };
 

@@ -327,9 +327,16 @@ bool is_program(const Module& module) {
       found |= called == module->functions.end() || !called->second->attrs.primitive;
     }
     found |= node.as<If>() || node.as<Match>() || node.as<RefCreate>() || node.as<ConstructorNode>() ||
-             node.as<MatchCast>() || (function && !function->attrs.primitive);
+             node.as<MatchCast>() || node.as<ExternFunc>() || (function && !function->attrs.primitive);
   });
   return found || has_computed_sizes(main->second);
+}
+
+bool calls_library(const Module& module) {
+  bool found = false;
+  for (const auto& [name, function] : module->functions)
+    post_order(function, [&](const NodeRef& node) { found |= node.as<ExternFunc>() != nullptr; });
+  return found;
 }
 
 bool is_stretch(const Function& function) { return function.attrs.integers.count(kStretch) > 0; }

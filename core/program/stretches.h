@@ -10,8 +10,11 @@
 namespace lathe::program {
 
 /// Whether a module's main is more than a graph of operators: branches, matches, closures, references, data,
-/// or calls of functions.
+/// or calls of functions, a library's included.
 bool is_program(const relay::Module& module);
+
+/// Whether a function of the module calls a library function.
+bool calls_library(const relay::Module& module);
 
 /// Whether a global function is a stretch: of tensors, to a tuple of tensors, without control flow.
 bool is_stretch(const relay::Function& function);

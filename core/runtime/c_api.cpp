@@ -14,7 +14,6 @@
 
 using lathe::Error;
 using lathe::Tensor;
-using lathe::TypeCode;
 using namespace lathe::runtime;
 
 static_assert(LATHE_ALIGNMENT == kAlignment);
@@ -133,31 +132,13 @@ ModuleBytes copied(const void* bytes, size_t size) {
   return copy;
 }
 
-lathe_type type_of(lathe::DataType dtype) {
-  switch (dtype.code) {
-    case TypeCode::kInt:
-      return LATHE_INT;
-    case TypeCode::kUInt:
-      return LATHE_UINT;
-    case TypeCode::kFloat:
-      return LATHE_FLOAT;
-    case TypeCode::kBFloat:
-      return LATHE_BFLOAT;
-    case TypeCode::kBool:
-      return LATHE_BOOL;
-    case TypeCode::kHandle:
-      break;
-  }
-  lathe::fail("a tensor of {}", to_string(dtype));
-}
-
 bool is_known(const std::vector<int64_t>& shape) { return std::none_of(shape.begin(), shape.end(), is_open); }
 
 /// `shape`: the value's, LATHE_OPEN for what is open.
 lathe_tensor_info describe(const Plan& plan, const Port& port, const std::vector<int64_t>& shape) {
   const Value& value = value_of(plan, port);
   return {.name = port.name.c_str(),
-          .type = type_of(value.dtype),
+          .type = c_type(value.dtype),
           .bits = value.dtype.bits,
           .rank = shape.size(),
           .shape = shape.data(),
@@ -277,6 +258,23 @@ lathe_status lathe_module_find_output(const lathe_module* module, const char* na
   });
 }
 
+lathe_status lathe_module_function_count(const lathe_module* module, size_t* count, lathe_error* error) {
+  return guarded(error, LATHE_INTERNAL, [&] {
+    size_t& answer = require_place(count, "count");
+    answer = require(module, "module").module->library_functions().size();
+  });
+}
+
+lathe_status lathe_module_function(const lathe_module* module, size_t index, const char** name,
+                                   lathe_error* error) {
+  return guarded(error, LATHE_INTERNAL, [&] {
+    const char*& answer = require_place(name, "name");
+    const std::vector<std::string>& names = require(module, "module").module->library_functions();
+    if (index >= names.size()) misuse("function {} of {}", index, names.size());
+    answer = names[index].c_str();
+  });
+}
+
 lathe_status lathe_executor_create(const lathe_module* module, uint32_t threads, lathe_executor** executor,
                                    lathe_error* error) {
   return guarded(error, LATHE_OUT_OF_RESOURCES, [&] {
@@ -314,6 +312,16 @@ lathe_status lathe_executor_set_shaped_input(lathe_executor* executor, size_t in
     void* memory = require_data(const_cast<void*>(data), elements == 0);
     runs.set_input(index, Tensor(std::move(dims), value_of(runs.plan(), port).dtype, nullptr, memory));
     executor->ran = false;
+  });
+}
+
+lathe_status lathe_executor_set_function(lathe_executor* executor, const char* name, lathe_function function,
+                                         void* user_data, lathe_error* error) {
+  return guarded(error, LATHE_INVALID_ARGUMENT, [&] {
+    Executor& runs = require(executor, "executor").executor;
+    require(name, "name");
+    if (!function) misuse("function is NULL");
+    runs.set_function(name, {function, user_data});
   });
 }
 

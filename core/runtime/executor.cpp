@@ -157,11 +157,22 @@ void Executor::set_output(size_t i, Tensor tensor) {
   checked_ = false;
 }
 
+void Executor::set_function(const std::string& name, LibraryFunction function) {
+  const std::vector<std::string>& names = module_->library_functions();
+  const auto found = std::find(names.begin(), names.end(), name);
+  if (found == names.end())
+    fail("the model calls no library function `{}`{}", name, did_you_mean(name, names));
+  machine_->set_library(static_cast<size_t>(found - names.begin()), function);
+}
+
 /// Once after each change of a binding; runs in between find `checked_`.
 void Executor::check_bindings() {
   if (checked_) return;
   for (size_t i = 0; i < inputs_.size(); ++i)
     if (!inputs_[i].bound.defined()) fail("input `{}` is not set", plan().inputs[i].name);
+  for (size_t i = 0; i < module_->library_functions().size(); ++i)
+    if (!machine_->library(i).function)
+      fail("library function `{}` is not given", module_->library_functions()[i]);
   if (has_open_dims()) follow_inputs();
   refuse_overlaps();
   place_outputs();
@@ -282,10 +293,13 @@ void Executor::run() {
 
 std::vector<Executor::PlannedStep> Executor::steps() const {
   std::vector<PlannedStep> all;
-  for (const Step& step : plan().steps) all.push_back({&plan(), &step});
+  auto add = [&](const Plan& plan) {
+    for (const Step& step : plan.steps) all.push_back({&step.kernel, &plan, &step});
+  };
+  add(plan());
   if (module_->program())
-    for (const Plan& each : module_->program()->program.plans)
-      for (const Step& step : each.steps) all.push_back({&each, &step});
+    for (const Plan& each : module_->program()->program.plans) add(each);
+  for (const std::string& name : module_->library_functions()) all.push_back({&name, nullptr, nullptr});
   return all;
 }
 

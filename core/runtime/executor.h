@@ -30,19 +30,24 @@ class Executor {
   /// misaligned, and for an output that is an input, a constant, or the same tensor as another bound output).
   /// An undefined tensor takes the binding back. Throws Error as set_input() does.
   void set_output(size_t i, Tensor tensor);
-  /// What run() does first. Throws Error when an input is not set, or when the memory of a bound output
-  /// overlaps that of an input or of another output; and where the shapes of inputs and bound outputs do not
-  /// fit each other, or the model.
+  /// The library function that the module's program calls by this name. Throws Error when it calls none such.
+  void set_function(const std::string& name, LibraryFunction function);
+  /// What set_function() is to give, before a run.
+  const std::vector<std::string>& library_functions() const { return module_->library_functions(); }
+  /// What run() does first. Throws Error when an input or a library function is not set, or when the memory
+  /// of a bound output overlaps that of an input or of another output; and where the shapes of inputs and
+  /// bound outputs do not fit each other, or the model.
   void check_bindings();
   /// Sets the open dimensions, in the order of the plan: for asking what shapes inputs and outputs have then.
   /// A run takes those of its inputs all the same. Throws Error as bind_dims() does (plan_dims.h).
   void set_dims(std::span<const int64_t> dims);
   /// Throws Error as check_bindings() does, or when a kernel reports a failed check.
   void run();
-  /// The kernel calls that run_timed() tells apart: the plan's, or those of a program's plans, one after
-  /// another, of which one run may make some often and others not at all.
+  /// The calls that run_timed() tells apart: those of kernels by the plan, or by a program's plans, one after
+  /// another, then the program's library functions. One run may make some often and others not at all.
   struct PlannedStep {
-    const Plan* plan;  // of the module's, which lives on
+    const std::string* name;  // the kernel's; like all here of the module, which lives on
+    const Plan* plan;         // null: a library function
     const Step* step;
   };
   std::vector<PlannedStep> steps() const;

@@ -48,12 +48,12 @@ extern "C" {
 typedef enum lathe_status {
   LATHE_OK = 0,
   LATHE_INVALID_ARGUMENT = 1, /* NULL, or an index, size, name, flag or alignment that cannot be */
-  LATHE_NOT_READY = 2,        /* an input is not set, bound memory overlaps; or nothing has been run yet */
+  LATHE_NOT_READY = 2,        /* an input or a function is not set, bound memory overlaps, nothing was run */
   LATHE_CANNOT_READ = 3,      /* the file: it does not exist, say */
   LATHE_BAD_MODULE = 4,       /* not a module, damaged, cut short, or of another version of the format */
   LATHE_UNFIT = 5,            /* the module was built for a CPU that can do more than this one */
   LATHE_OUT_OF_RESOURCES = 6, /* memory or threads */
-  LATHE_RUN_FAILED = 7,       /* a kernel's own check failed: an index out of range, say */
+  LATHE_RUN_FAILED = 7,       /* a kernel's own check (an index out of range, say), or a library function */
   LATHE_INTERNAL = 8          /* a mistake of this library's */
 } lathe_status;
 
@@ -141,6 +141,47 @@ LATHE_API lathe_status lathe_module_find_input(const lathe_module* module, const
 LATHE_API lathe_status lathe_module_find_output(const lathe_module* module, const char* name, size_t* index,
                                                 lathe_error* error);
 
+/* --- library functions
+ *
+ * A program may call functions that are not in its module (call_dps_library("NAME", ...), docs/language.md).
+ * The host gives each of them to each executor, by name: nothing else of the process is ever called, whatever
+ * a module file says. */
+
+/* A tensor that a library function reads or writes: dense, row-major, at a multiple of LATHE_ALIGNMENT. */
+typedef struct lathe_tensor {
+  void* data; /* of an empty tensor: not to be read or written */
+  lathe_type type;
+  uint32_t bits; /* of an element, which takes (bits + 7) / 8 bytes */
+  size_t rank;
+  const int64_t* shape; /* `rank` numbers; a scalar has none */
+} lathe_tensor;
+
+/* Reads the inputs and writes all elements of the outputs; tuples are taken apart, in order. Types and shapes
+ * are those of the call; which ones it takes, the function says. The pointers end with the call. Inputs must
+ * not be written to: others may share their memory. The outputs must follow from the inputs alone, for calls
+ * that are equal may be made once and calls that nobody needs not at all.
+ * Anything but LATHE_OK ends the run with LATHE_RUN_FAILED and the message that the function has put in
+ * `error`, which is never NULL. It is called on the thread that called lathe_executor_run, must return, by
+ * neither an exception nor a jump, and must not touch that executor; others it may run. */
+typedef lathe_status (*lathe_function)(const lathe_tensor* inputs, size_t input_count,
+                                       const lathe_tensor* outputs, size_t output_count, void* user_data,
+                                       lathe_error* error);
+
+/* How many functions the module calls, and the name of each, which lives as long as the module. */
+LATHE_API lathe_status lathe_module_function_count(const lathe_module* module, size_t* count,
+                                                   lathe_error* error);
+LATHE_API lathe_status lathe_module_function(const lathe_module* module, size_t index, const char** name,
+                                             lathe_error* error);
+
+/* What a shared library exports as `lathe_functions` for `tune run --library FILE.so`: the functions that
+ * modules may call there. A row whose name is NULL ends it. */
+typedef struct lathe_named_function {
+  const char* name;
+  lathe_function function;
+  void* user_data;
+} lathe_named_function;
+extern LATHE_API const lathe_named_function lathe_functions[];
+
 /* --- executors */
 
 /* Makes an executor with memory of its own for all that is computed, and a team of `threads` threads: the one
@@ -162,6 +203,13 @@ LATHE_API lathe_status lathe_executor_set_input(lathe_executor* executor, size_t
 LATHE_API lathe_status lathe_executor_set_shaped_input(lathe_executor* executor, size_t index,
                                                        const void* data, const int64_t* shape, size_t rank,
                                                        lathe_error* error);
+
+/* Gives the executor the function that its module calls by this name, and what that is handed as user_data,
+ * in place of an earlier one. lathe_executor_run is LATHE_NOT_READY before all that the module calls are set,
+ * whether or not this run would call them. */
+LATHE_API lathe_status lathe_executor_set_function(lathe_executor* executor, const char* name,
+                                                   lathe_function function, void* user_data,
+                                                   lathe_error* error);
 
 /* What the output is after a run: all dimensions are numbers. The pointers live until an input is set. Then
  * lathe_executor_set_output takes memory of that size, for runs with inputs of these shapes.

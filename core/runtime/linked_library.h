@@ -27,6 +27,6 @@ struct lathe_library {
 
 namespace lathe::runtime {
 
-inline constexpr int64_t kLibraryVersion = 2;
+inline constexpr int64_t kLibraryVersion = 3;
 
 }  // namespace lathe::runtime

@@ -21,7 +21,7 @@ namespace {
 /// As PNG's (RFC 2083, 12.11): a byte that no text has, and an end of line that a transfer as text would
 /// change.
 constexpr std::string_view kMagic = "\x89LATHE\r\n";
-constexpr uint32_t kVersion = 5;
+constexpr uint32_t kVersion = 6;
 constexpr uint64_t kPage = 4096;
 
 /// The first bytes of the file, little-endian. The plan follows at once, then the program; library and

@@ -85,6 +85,11 @@ class Module {
   LatheKernel kernel(size_t step) const { return kernels_[step]; }
   /// What runs in place of the plan's steps; null: these run.
   const LoadedProgram* program() const { return program_ ? &*program_ : nullptr; }
+  /// Names of the library functions that its program calls, which every executor of it is to be given.
+  const std::vector<std::string>& library_functions() const {
+    static const std::vector<std::string> kNone;
+    return program_ ? program_->program.library_functions : kNone;
+  }
   /// Where constant value `value` lies. REQUIRES: its place is kConstant.
   void* constant(size_t value) const { return constants_[value]; }
 

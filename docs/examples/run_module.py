@@ -5,6 +5,7 @@ Each FILE holds the bytes of an input, dense and row-major; each output is writt
 same form. The class Module takes and gives anything with the buffer protocol: bytes, array.array, NumPy arrays.
 """
 import ctypes
+import math
 import sys
 from ctypes import POINTER, byref, c_char, c_char_p, c_int, c_int64, c_size_t, c_uint32, c_void_p
 
@@ -23,6 +24,18 @@ class ModuleInfo(ctypes.Structure):
                 ("constant_bytes", c_size_t), ("executor_bytes", c_size_t)]
 
 
+class Tensor(ctypes.Structure):
+    _fields_ = [("data", c_void_p), ("type", c_int), ("bits", c_uint32), ("rank", c_size_t),
+                ("shape", POINTER(c_int64))]
+
+    def memory(self):
+        """Its bytes, to be read of an input and written of an output while the call lasts."""
+        elements = math.prod(self.shape[:self.rank])
+        return memoryview((c_char * (elements * ((self.bits + 7) // 8))).from_address(self.data)).cast("B")
+
+
+Function = ctypes.CFUNCTYPE(c_int, POINTER(Tensor), c_size_t, POINTER(Tensor), c_size_t, c_void_p, POINTER(Error))
+
 lathe = ctypes.CDLL("liblathe-runtime.so.0")
 for name, arguments in {
         "lathe_module_open": [c_char_p, c_uint32, POINTER(c_void_p)],
@@ -33,6 +46,7 @@ for name, arguments in {
         "lathe_executor_create": [c_void_p, c_uint32, POINTER(c_void_p)],
         "lathe_executor_set_input": [c_void_p, c_size_t, c_void_p, c_size_t],
         "lathe_executor_set_output": [c_void_p, c_size_t, c_void_p, c_size_t],
+        "lathe_executor_set_function": [c_void_p, c_char_p, Function, c_void_p],
         "lathe_executor_run": [c_void_p],
 }.items():
     getattr(lathe, name).argtypes = [*arguments, POINTER(Error)]
@@ -51,7 +65,7 @@ class Module:
     """A compiled model and one executor of it."""
 
     def __init__(self, path, threads=1):
-        self._module, self._executor = c_void_p(), c_void_p()
+        self._module, self._executor, self._functions = c_void_p(), c_void_p(), {}
         call(lathe.lathe_module_open, path.encode(), 0, byref(self._module))
         call(lathe.lathe_executor_create, self._module, threads, byref(self._executor))
         model = ModuleInfo()
@@ -67,6 +81,19 @@ class Module:
         info = TensorInfo()
         call(function, self._module, index, byref(info))
         return info
+
+    def set_function(self, name, function):
+        """What the model calls by this name: function(inputs, outputs), lists of Tensor. It fails by raising."""
+        def called(inputs, input_count, outputs, output_count, _, error):
+            try:
+                function(inputs[:input_count], outputs[:output_count])
+                return 0
+            except Exception as problem:  # none may pass through C
+                error[0].message = str(problem).encode()[:1019]
+                return 7  # LATHE_RUN_FAILED
+
+        self._functions[name] = Function(called)  # has to stay as long as the executor
+        call(lathe.lathe_executor_set_function, self._executor, name.encode(), self._functions[name], None)
 
     def run(self, inputs):
         """The outputs, as bytearrays in the model's order. `inputs`: one buffer for each name."""

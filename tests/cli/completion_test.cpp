@@ -100,8 +100,10 @@ TEST_F(Completion, ZshSpecifiesCommandsFlagsAndValues) {
   };
   EXPECT_THAT(zsh("tune ''", 2),
               Contains("bench:time a model: median, confidence interval, and where the time goes"));
-  EXPECT_THAT(zsh("tune bench ''", 3),
-              Contains("--profile[also time each kernel; GB/s counts its arguments, each once]"));
+  EXPECT_THAT(
+      zsh("tune bench ''", 3),
+      Contains(
+          "--profile[also time each kernel and library function; GB/s counts its arguments, each once]"));
   EXPECT_THAT(zsh("tune bench ''", 3), Not(Contains(HasSubstr("--trials"))));
   EXPECT_THAT(
       zsh("tune query ''", 3),

@@ -144,6 +144,21 @@ TEST_F(TuneJobs, OfOpenDimensionsAreForAllSizes) {
 }
 
 /// What workers of a farm are told is not meant for the job's own.
+/// Its kernels are tuned as others; the whole of it nobody here can run.
+TEST_F(TuneJobs, AModelThatCallsLibraryFunctionsIsNotRaced) {
+  write_file(path("m.relay"), R"(
+    def @main(%x: Tensor[(4, 32), float32]) {
+      tanh(call_dps_library("f", (nn.softmax(%x),), Tensor[(4, 32), float32]))
+    })");
+  const Finished job = tune(fmt::format("--model {} --trials 6 --seed 1 --db {} --out {} --json",
+                                        path("m.relay"), path("t.db"), path("out")));
+  ASSERT_EQ(job.code, 0) << job.output;
+  const nlohmann::json report = last_line(job.output);
+  EXPECT_EQ(report["not_raced"], "only its host can run a model that calls library functions");
+  EXPECT_EQ(report["tasks"].size(), 2u);
+  EXPECT_TRUE(std::filesystem::exists(path("out") + "/m.lathe")) << job.output;
+}
+
 TEST_F(TuneJobs, TheWorkerBesideAJobTakesNoConfiguration) {
   setenv("LATHE_TRACKER_KEY", "of another tracker", 1);
   const Finished job = tune(job_flags(2));

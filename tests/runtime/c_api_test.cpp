@@ -124,6 +124,97 @@ TEST_F(CApi, RunsModulesWithOpenDimensions) {
             LATHE_INVALID_ARGUMENT);
 }
 
+/// Halves of the first input, which it refuses to take of what is below 0; user_data counts the calls.
+lathe_status half_of(const lathe_tensor* inputs, size_t input_count, const lathe_tensor* outputs,
+                     size_t output_count, void* user_data, lathe_error* error) {
+  ++*static_cast<int*>(user_data);
+  const lathe_tensor &x = inputs[0], &y = outputs[0], &count = outputs[1];
+  EXPECT_EQ(input_count, 1u);
+  EXPECT_EQ(output_count, 2u);
+  EXPECT_EQ(error->status, LATHE_OK);
+  EXPECT_EQ(x.type, LATHE_FLOAT);
+  EXPECT_EQ(x.bits, 32u);
+  EXPECT_EQ(y.rank, 1u);
+  EXPECT_EQ(y.shape[0], x.shape[0]);
+  EXPECT_EQ(count.rank, 0u);
+  EXPECT_EQ(count.type, LATHE_INT);
+  EXPECT_EQ(count.bits, 64u);
+  for (const lathe_tensor* each : {&x, &y, &count})
+    EXPECT_EQ(reinterpret_cast<uintptr_t>(each->data) % LATHE_ALIGNMENT, 0u);
+  for (int64_t i = 0; i < x.shape[0]; ++i) {
+    const float value = static_cast<const float*>(x.data)[i];
+    if (value < 0) {
+      std::memset(error->message, 'e', sizeof error->message);  // without an end
+      return LATHE_INVALID_ARGUMENT;
+    }
+    static_cast<float*>(y.data)[i] = value / 2;
+  }
+  *static_cast<int64_t*>(count.data) = x.shape[0];
+  return LATHE_OK;
+}
+
+lathe_status fails_silently(const lathe_tensor*, size_t, const lathe_tensor*, size_t, void*, lathe_error*) {
+  return LATHE_CANNOT_READ;
+}
+
+TEST_F(CApi, CallsLibraryFunctions) {
+  write_module(path_, library_image());
+  ModulePtr module = open(path_);
+  ASSERT_EQ(status_, LATHE_OK) << error_.message;
+  size_t functions = 0;
+  const char* name = nullptr;
+  ASSERT_EQ(lathe_module_function_count(module.get(), &functions, nullptr), LATHE_OK);
+  EXPECT_EQ(functions, 1u);
+  EXPECT_EQ(lathe_module_function(module.get(), 1, &name, &error_), LATHE_INVALID_ARGUMENT);
+  EXPECT_STREQ(error_.message, "function 1 of 1");
+  ASSERT_EQ(lathe_module_function(module.get(), 0, &name, nullptr), LATHE_OK);
+  EXPECT_STREQ(name, "half.of");
+
+  ExecutorPtr runs = executor(module), other = executor(module);
+  std::vector<float> x{2, 4, 6, 8, 10};
+  auto set_input = [&](lathe_executor* to, int64_t n) {
+    EXPECT_EQ(lathe_executor_set_shaped_input(to, 0, x.data(), &n, 1, &error_), LATHE_OK) << error_.message;
+  };
+  set_input(runs.get(), 3);
+  EXPECT_EQ(lathe_executor_run(runs.get(), &error_), LATHE_NOT_READY);
+  EXPECT_STREQ(error_.message, "library function `half.of` is not given");
+  int calls = 0;
+  EXPECT_EQ(lathe_executor_set_function(runs.get(), "half.off", half_of, &calls, &error_),
+            LATHE_INVALID_ARGUMENT);
+  EXPECT_STREQ(error_.message, "the model calls no library function `half.off`; did you mean `half.of`?");
+  ASSERT_EQ(lathe_executor_set_function(runs.get(), name, half_of, &calls, &error_), LATHE_OK);
+  for (int64_t n : {3, 5, 0}) {
+    set_input(runs.get(), n);
+    ASSERT_EQ(lathe_executor_run(runs.get(), &error_), LATHE_OK) << error_.message;
+    const void *y = nullptr, *count = nullptr;
+    ASSERT_EQ(lathe_executor_output(runs.get(), 0, &y, nullptr), LATHE_OK);
+    ASSERT_EQ(lathe_executor_output(runs.get(), 1, &count, nullptr), LATHE_OK);
+    EXPECT_EQ(*static_cast<const int64_t*>(count), n);
+    if (n > 0) EXPECT_EQ(static_cast<const float*>(y)[n - 1], static_cast<float>(n));
+  }
+  EXPECT_EQ(calls, 3);
+  set_input(other.get(), 3);
+  EXPECT_EQ(lathe_executor_run(other.get(), nullptr), LATHE_NOT_READY) << "each executor has its own";
+
+  x[0] = -1;
+  set_input(runs.get(), 2);
+  EXPECT_EQ(lathe_executor_run(runs.get(), &error_), LATHE_RUN_FAILED);
+  EXPECT_THAT(error_.message, StartsWith("here: library function `half.of`: eeee"));
+  x[0] = 1;
+  EXPECT_EQ(lathe_executor_run(runs.get(), &error_), LATHE_OK) << "goes on after an error";
+  ASSERT_EQ(lathe_executor_set_function(runs.get(), name, fails_silently, nullptr, &error_), LATHE_OK);
+  EXPECT_EQ(lathe_executor_run(runs.get(), &error_), LATHE_RUN_FAILED);
+  EXPECT_STREQ(error_.message, "here: library function `half.of` failed with status 3");
+
+  // A graph calls none.
+  write_module(path_, test_image());
+  module = open(path_);
+  ASSERT_EQ(lathe_module_function_count(module.get(), &functions, nullptr), LATHE_OK);
+  EXPECT_EQ(functions, 0u);
+  EXPECT_EQ(lathe_executor_set_function(executor(module).get(), "f", half_of, &calls, &error_),
+            LATHE_INVALID_ARGUMENT);
+}
+
 TEST_F(CApi, DescribesModules) {
   ModulePtr module = open(path_);
   lathe_module_info info{};
@@ -266,7 +357,7 @@ TEST_F(CApi, ALibraryOfAnotherFormatIsRefused) {
   lathe_module* module = nullptr;
   EXPECT_EQ(lathe_module_link(&library, &module, &error_), LATHE_BAD_MODULE);
   EXPECT_STREQ(error_.message,
-               "the model's library is of format 99, this runtime reads 2; compile the model again");
+               "the model's library is of format 99, this runtime reads 3; compile the model again");
 }
 
 TEST_F(CApi, AModuleForALargerCpuIsUnfit) {
@@ -315,6 +406,7 @@ TEST_F(CApi, EveryFunctionSurvivesNull) {
   lathe_tensor_info tensor{};
   size_t index = 0;
   const void* data = nullptr;
+  const char* name = nullptr;
   float x[3] = {};
   lathe_module* m = module.get();
   lathe_executor* e = runs.get();
@@ -337,6 +429,20 @@ TEST_F(CApi, EveryFunctionSurvivesNull) {
       {"module", [&](lathe_error* error) { return lathe_module_find_output(nullptr, "y", &index, error); }},
       {"name", [&](lathe_error* error) { return lathe_module_find_output(m, nullptr, &index, error); }},
       {"index", [&](lathe_error* error) { return lathe_module_find_output(m, "y", nullptr, error); }},
+      {"module", [&](lathe_error* error) { return lathe_module_function_count(nullptr, &index, error); }},
+      {"count", [&](lathe_error* error) { return lathe_module_function_count(m, nullptr, error); }},
+      {"module", [&](lathe_error* error) { return lathe_module_function(nullptr, 0, &name, error); }},
+      {"name", [&](lathe_error* error) { return lathe_module_function(m, 0, nullptr, error); }},
+      {"executor",
+       [&](lathe_error* error) {
+         return lathe_executor_set_function(nullptr, "f", fails_silently, nullptr, error);
+       }},
+      {"name",
+       [&](lathe_error* error) {
+         return lathe_executor_set_function(e, nullptr, fails_silently, nullptr, error);
+       }},
+      {"function",
+       [&](lathe_error* error) { return lathe_executor_set_function(e, "f", nullptr, nullptr, error); }},
       {"module", [&](lathe_error* error) { return lathe_executor_create(nullptr, 1, &no_executor, error); }},
       {"executor", [&](lathe_error* error) { return lathe_executor_create(m, 1, nullptr, error); }},
       {"executor", [&](lathe_error* error) { return lathe_executor_set_input(nullptr, 0, x, 12, error); }},
@@ -347,11 +453,11 @@ TEST_F(CApi, EveryFunctionSurvivesNull) {
       {"executor", [&](lathe_error* error) { return lathe_executor_output(nullptr, 0, &data, error); }},
       {"data", [&](lathe_error* error) { return lathe_executor_output(e, 0, nullptr, error); }},
   };
-  for (const auto& [name, call] : calls) {
-    EXPECT_EQ(call(nullptr), LATHE_INVALID_ARGUMENT) << name;
+  for (const auto& [argument, call] : calls) {
+    EXPECT_EQ(call(nullptr), LATHE_INVALID_ARGUMENT) << argument;
     error_.message[0] = '\0';
     EXPECT_EQ(call(&error_), LATHE_INVALID_ARGUMENT);
-    EXPECT_EQ(error_.message, name + " is NULL");
+    EXPECT_EQ(error_.message, argument + " is NULL");
   }
   lathe_module_close(nullptr);
   lathe_executor_destroy(nullptr);

@@ -96,11 +96,11 @@ TEST_F(ModuleFile, SaysWhatIsWrong) {
   std::string newer = good;
   newer[8] = 9;
   EXPECT_EQ(error_of(newer),
-            " is a module of format 9, this program reads up to 5; use a newer program, or compile the model "
+            " is a module of format 9, this program reads up to 6; use a newer program, or compile the model "
             "again");
   std::string older = good;
   older[8] = 1;
-  EXPECT_EQ(error_of(older), " is a module of format 1, this program reads 5; compile the model again");
+  EXPECT_EQ(error_of(older), " is a module of format 1, this program reads 6; compile the model again");
   EXPECT_EQ(error_of(good.substr(0, 5000)),
             " is damaged or cut short: its 5000 bytes do not match its header");
   std::string changed = good;

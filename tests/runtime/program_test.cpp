@@ -80,6 +80,32 @@ TEST(Program, HostileOnesAreRefused) {
        [&](Program& p) {
          code(p)[0].op = Opcode::kSized, code(p)[0].sized = SizedOp::kZerosOf, code(p)[0].dtype = kHandle;
        }},
+      {"instruction 0 of main: a number out of range", [&](Program& p) { code(p)[0].op = Opcode::kLibrary; }},
+      {"instruction 0 of main: another number of arguments or results than the library call has",
+       [&](Program& p) {
+         p.library_functions = {"f"};
+         p.library_calls = {{0, 2, {{kInt32, {-1}}}, ""}};
+         code(p)[0].op = Opcode::kLibrary;
+       }},
+      {"a library call of function 0 with 1 inputs",
+       [&](Program& p) {
+         p.library_calls = {{0, 1, {}, ""}};
+       }},
+      {"a library call of function 0 with -1 inputs",
+       [&](Program& p) {
+         p.library_functions = {"f"};
+         p.library_calls = {{0, -1, {}, ""}};
+       }},
+      {"a library call whose result is no tensor",
+       [&](Program& p) {
+         p.library_functions = {"f"};
+         p.library_calls = {{0, 1, {{kInt32, {-2}}}, ""}};
+       }},
+      {"a library call whose result is no tensor",
+       [&](Program& p) {
+         p.library_functions = {"f"};
+         p.library_calls = {{0, 1, {{kHandle, {}}}, ""}};
+       }},
       {"main has 1 parameters, 0 captured values, 0 registers",
        [&](Program& p) { p.functions[0].registers = 0; }},
       {"the program has no entry", [&](Program& p) { p.entry = 1; }},

@@ -62,6 +62,28 @@ inline ModuleImage places_image() {
   return image;
 }
 
+/// A program: the host's function "half.of" makes y of x, of as many elements, and their number.
+inline ModuleImage library_image() {
+  PlanBuilder builder;
+  const Size n = builder.dimension({.name = "n"}, 64);
+  builder.input("x", {{n}, kFloat32});
+  builder.output("y", builder.result({{n}, kFloat32}));
+  builder.output("count", builder.result({{}, kInt64}));
+  ModuleImage image = builder.finish();
+  Program& program = image.program.emplace();
+  program.library_functions = {"half.of"};
+  program.library_calls = {{0, 1, {{kFloat32, {-1}}, {kInt64, {}}}, "here: "}};
+  program.functions.push_back({.name = "main", .params = 1, .registers = 3});
+  program.functions[0].code = {
+      {.op = Opcode::kSized, .sized = SizedOp::kExtent, .results = {1}, .args = {0}},
+      {.op = Opcode::kLibrary, .results = {1, 2}, .args = {~0, ~1}},
+      {.op = Opcode::kTuple, .results = {1}, .args = {~1, ~2}},
+      {.op = Opcode::kReturn, .args = {~1}},
+  };
+  image.library = test_kernels();
+  return image;
+}
+
 /// A kernel whose check number 7 fails.
 inline ModuleImage refusing_image() {
   PlanBuilder builder;

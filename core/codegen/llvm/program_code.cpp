@@ -65,7 +65,9 @@ ProgramEmitter::ProgramEmitter(ProgramState& state, size_t function)
   size_t args = 0, results = 0;
   for (const Instruction& i : code().code) {
     for (int32_t target : i.targets) targets_.try_emplace(static_cast<size_t>(target), nullptr);
-    if (i.op != Opcode::kPlan && i.op != Opcode::kSized && i.op != Opcode::kNewReference) continue;
+    if (i.op != Opcode::kPlan && i.op != Opcode::kLibrary && i.op != Opcode::kSized &&
+        i.op != Opcode::kNewReference)
+      continue;
     args = std::max(args, i.args.size());
     results = std::max(results, i.results.size());
   }
@@ -166,6 +168,8 @@ void ProgramEmitter::emit(const Instruction& i) {
       return set(i.results[0], take(i.args[0]));
     case Opcode::kPlan:
       return plan(i);
+    case Opcode::kLibrary:
+      return library(i);
     case Opcode::kScalar:
       return scalar(i);
     case Opcode::kSized:
@@ -228,35 +232,47 @@ void ProgramEmitter::constant(const Instruction& i) {
   set(i.results[0], value);
 }
 
-void ProgramEmitter::plan(const Instruction& i) {
+/// The instruction at hand, by a function of the machine that finds the rest by its number: from plan_args_
+/// to plan_results_.
+void ProgramEmitter::run_in_machine(const Instruction& i, size_t offset, Fault fault) {
   for (size_t k = 0; k < i.args.size(); ++k) stored(frame_word(plan_args_, k), peek(i.args[k]));
   llvm::Value *args = plan_args_ ? static_cast<llvm::Value*>(plan_args_) : null(),
               *results = plan_results_ ? static_cast<llvm::Value*>(plan_results_) : null();
   llvm::Value* status = call_machine(
-      offsetof(LatheNativeMachine, plan), b_.getInt32Ty(),
+      offset, b_.getInt32Ty(),
       {machine(), i64(static_cast<int64_t>(function_)), i64(static_cast<int64_t>(at_)), args, results});
-  fail_if(b_.CreateICmpNE(status, b_.getInt32(0)), status, static_cast<int64_t>(Fault::kTensorType));
+  fail_if(b_.CreateICmpNE(status, b_.getInt32(0)), status, static_cast<int64_t>(fault));
   for (int32_t arg : i.args) done(arg);
+}
+
+/// Result k of it, of whose type more is known than its kind where it is a number.
+void ProgramEmitter::set_tensor(const Instruction& i, size_t k, DataType dtype, bool is_number) {
+  Word value = loaded(frame_word(plan_results_, k));
+  if (is_number)
+    value = number(dtype, value.payload);
+  else
+    value.fact.kind = Kind::kTensor;
+  set(i.results[k], value);
+}
+
+void ProgramEmitter::plan(const Instruction& i) {
+  run_in_machine(i, offsetof(LatheNativeMachine, plan), Fault::kTensorType);
   const runtime::Plan& plan = state_.program.plans[static_cast<size_t>(i.number)];
   for (size_t k = 0; k < i.results.size(); ++k) {
     const runtime::Value& type = plan.values[static_cast<size_t>(plan.outputs[k].value)];
-    Word value = loaded(frame_word(plan_results_, k));
-    if (type.shape.empty())
-      value = number(type.dtype, value.payload);
-    else
-      value.fact.kind = Kind::kTensor;
-    set(i.results[k], value);
+    set_tensor(i, k, type.dtype, type.shape.empty());
   }
 }
 
+void ProgramEmitter::library(const Instruction& i) {
+  run_in_machine(i, offsetof(LatheNativeMachine, library), Fault::kLibrary);
+  const runtime::LibraryCall& call = state_.program.library_calls[static_cast<size_t>(i.number)];
+  for (size_t k = 0; k < i.results.size(); ++k)
+    set_tensor(i, k, call.results[k].dtype, call.results[k].shape.empty());
+}
+
 void ProgramEmitter::sized(const Instruction& i) {
-  for (size_t k = 0; k < i.args.size(); ++k) stored(frame_word(plan_args_, k), peek(i.args[k]));
-  llvm::Value* args = plan_args_ ? static_cast<llvm::Value*>(plan_args_) : null();
-  llvm::Value* status = call_machine(
-      offsetof(LatheNativeMachine, sized), b_.getInt32Ty(),
-      {machine(), i64(static_cast<int64_t>(function_)), i64(static_cast<int64_t>(at_)), args, plan_results_});
-  fail_if(b_.CreateICmpNE(status, b_.getInt32(0)), status, static_cast<int64_t>(Fault::kSized));
-  for (int32_t arg : i.args) done(arg);
+  run_in_machine(i, offsetof(LatheNativeMachine, sized), Fault::kSized);
   Word value = loaded(plan_results_);
   if (i.sized == runtime::SizedOp::kExtent) value = number(kInt64, value.payload);
   set(i.results[0], value);

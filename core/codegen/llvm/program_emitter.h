@@ -87,7 +87,10 @@ class ProgramEmitter {
 
   // Instructions.
   void constant(const runtime::Instruction& i);
+  void run_in_machine(const runtime::Instruction& i, size_t offset, runtime::Fault fault);
+  void set_tensor(const runtime::Instruction& i, size_t k, DataType dtype, bool is_number);
   void plan(const runtime::Instruction& i);
+  void library(const runtime::Instruction& i);
   void sized(const runtime::Instruction& i);
   void aggregate(const runtime::Instruction& i, runtime::Kind kind);
   llvm::Value* made(runtime::Kind kind, size_t parts);

@@ -173,7 +173,8 @@ Value Interpreter::Machine::call_foreign(
     std::vector<int64_t> shape;
     for (const lathe::Expr& dim : tensor->shape) {
       lathe::Expr extent = evaluate(dim, stack.back().dims);
-      if (!as_int(extent) || int_value(extent) < 0) fail("{} is no extent of a result", print(extent));
+      if (!as_int(extent)) fail("{} is no extent of a result", print(extent));
+      if (int_value(extent) < 0) fail("a size is {}, must be at least 0", int_value(extent));
       shape.push_back(int_value(extent));
     }
     results.emplace_back(std::move(shape), tensor->dtype);
@@ -196,9 +197,7 @@ Value Interpreter::Machine::call_tensor_program(const Ref<Call>& e, const tir::F
 
 Value Interpreter::Machine::call_library(const Ref<Call>& e, const std::string& symbol) {
   auto library = libraries.find(symbol);
-  if (library == libraries.end())
-    fail("library function `{}` is not known to the interpreter; Interpreter::add_library gives it one",
-         symbol);
+  if (library == libraries.end()) fail("library function `{}` is not given", symbol);
   return call_foreign(e, library->second);
 }
 

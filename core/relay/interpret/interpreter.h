@@ -38,7 +38,7 @@ class Interpreter {
 
   /// A library function: reads the inputs and writes the results, whose shapes are those of the call's type.
   using Library = std::function<void(const std::vector<Tensor>& inputs, std::vector<Tensor>& results)>;
-  /// What call_dps_library("symbol", ...) calls from now on.
+  /// What call_dps_library("symbol", ...) calls from now on. A call of a symbol that has none is a RunError.
   void add_library(const std::string& symbol, Library function);
 
   /// With types.

@@ -56,7 +56,9 @@ Type type_of(const Value& value) {
 
 void append_tensors(const Value& value, std::vector<Tensor>& tensors) {
   if (const TensorValue* tensor = value.as<TensorValue>()) return tensors.push_back(tensor->tensor);
-  for (const Value& item : value.as<TupleValue>()->items) append_tensors(item, tensors);
+  const TupleValue* tuple = value.as<TupleValue>();
+  if (!tuple) fail("an argument is neither a tensor nor a tuple of tensors");
+  for (const Value& item : tuple->items) append_tensors(item, tensors);
 }
 
 Value value_of(const Type& type, const std::vector<Tensor>& tensors, size_t& next) {

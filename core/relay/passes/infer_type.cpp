@@ -4,6 +4,7 @@
 #include "core/relay/infer/dataflow.h"
 #include "core/relay/infer/escape.h"
 #include "core/relay/op.h"
+#include "core/relay/text.h"
 #include "core/support/stack.h"
 
 namespace lathe::relay {
@@ -214,8 +215,41 @@ class Annotate : public ExprMutator {
   /// pass that runs inference again over an unchanged module gives that very module.
   Expr typed(const Expr& original, const Expr& e) {
     Type type = types_.type_of(original);
+    if (const Call* call = original.as<Call>(); call && call->out_type) check_foreign(*call);
     if (!type || (e->checked_type && same(type, e->checked_type))) return e;
+    if (const TensorType* tensor = type.as<TensorType>()) check_shape(original, *tensor);
     return with_checked_type(e, type);
+  }
+
+  /// A tensor program or a library function reads and writes memory.
+  void check_foreign(const Call& call) const {
+    for (const Expr& arg : call.args)
+      if (const Type other = no_tensor(types_.type_of(arg)))
+        throw TypeError(call.span, fmt::format("a function that writes its result takes tensors, and no {}",
+                                               print(other)));
+    if (const Type other = no_tensor(call.out_type))
+      throw TypeError(
+          call.span, fmt::format("a function that writes its result gives tensors, and no {}", print(other)));
+  }
+
+  /// A part of a type that is for certain not of tensors and tuples of them; or null.
+  static Type no_tensor(const Type& type) {
+    if (type.as<FuncType>() || type.as<RefType>() || type.as<GlobalTypeVarNode>() || type.as<TypeCall>())
+      return type;
+    Type found;
+    if (const TupleType* tuple = type.as<TupleType>())
+      with_enough_stack([&] {
+        for (const Type& item : tuple->items)
+          if (!found) found = no_tensor(item);
+      });
+    return found;
+  }
+
+  /// A call may make a number of a dimension that was an expression.
+  static void check_shape(const Expr& e, const TensorType& type) {
+    for (const lathe::Expr& dim : type.shape)
+      if (const int64_t* number = as_int(dim); number && *number < 0)
+        throw TypeError(e->span, fmt::format("dimension {} is negative", *number));
   }
 
   /// Structural equality. Tuples that were found equal are not entered again: of nested ones each level costs

@@ -1,4 +1,5 @@
 // What a program from a file must be before it runs.
+#include <algorithm>
 #include <map>
 
 #include "core/runtime/most_bytes.h"
@@ -12,6 +13,9 @@ namespace {
 constexpr int64_t kMaxRegisters = 1 << 20;
 /// Of the sets of registers that have values, one for each target ahead: what checking takes.
 constexpr int64_t kMaxSetBits = int64_t{1} << 33;
+
+/// In place of a dimension of a library function's result: an argument says it.
+constexpr int64_t kArgument = -1;
 
 /// How many of an instruction's lists there must be; -1: any number.
 struct Arity {
@@ -32,6 +36,7 @@ Arity arity_of(Opcode op) {
     case Opcode::kWrite:
       return {1, 2, 0};
     case Opcode::kPlan:
+    case Opcode::kLibrary:
       return {-1, -1, 0};
     case Opcode::kScalar:
     case Opcode::kSized:
@@ -157,6 +162,8 @@ class FunctionChecker {
                 "another number of arguments or results than the plan has");
         return;
       }
+      case Opcode::kLibrary:
+        return check_library(i);
       case Opcode::kScalar:
         return check_scalar(i);
       case Opcode::kSized:
@@ -193,6 +200,15 @@ class FunctionChecker {
     }
   }
 
+  void check_library(const Instruction& i) const {
+    const LibraryCall& call = item(program_.library_calls, i.number);
+    int64_t args = call.inputs;
+    for (const LibraryResult& result : call.results)
+      args += std::count(result.shape.begin(), result.shape.end(), kArgument);
+    require(static_cast<int64_t>(i.args.size()) == args && i.results.size() == call.results.size(),
+            "another number of arguments or results than the library call has");
+  }
+
   void check_scalar(const Instruction& i) const {
     require(i.args.size() == static_cast<size_t>(scalar_op_args(i.scalar)) &&
                 find_scalar_op(scalar_op_name(i.scalar), i.dtype) == i.scalar,
@@ -215,6 +231,16 @@ class FunctionChecker {
   std::map<int64_t, Set> at_target_;
 };
 
+void check_library_call(const Program& program, const LibraryCall& call) {
+  if (call.function < 0 || call.function >= static_cast<int64_t>(program.library_functions.size()) ||
+      call.inputs < 0 || call.inputs > kMaxRegisters)
+    fail("module: a library call of function {} with {} inputs", call.function, call.inputs);
+  for (const LibraryResult& result : call.results)
+    if (!is_number_type(result.dtype) ||
+        std::any_of(result.shape.begin(), result.shape.end(), [](int64_t dim) { return dim < kArgument; }))
+      fail("module: a library call whose result is no tensor");
+}
+
 }  // namespace
 
 void check_program(const Program& program, int64_t constant_bytes) {
@@ -234,6 +260,7 @@ void check_program(const Program& program, int64_t constant_bytes) {
   }
   for (const DataConstructor& constructor : program.constructors)
     if (constructor.items < 0) fail("module: {} has {} items", constructor.name, constructor.items);
+  for (const LibraryCall& call : program.library_calls) check_library_call(program, call);
   for (const CodeFunction& function : program.functions) FunctionChecker(program, function).run();
   for (int64_t each : {program.main, program.entry})
     if (each < 0 || each >= static_cast<int64_t>(program.functions.size()) ||

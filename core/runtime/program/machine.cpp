@@ -25,21 +25,22 @@ void Machine::link(const LoadedProgram& loaded) {
   int64_t arena = 0;
   for (const Plan& plan : program_.plans)
     if (plan.dims.empty()) arena = std::max(arena, plan.arena_bytes);
-  size_t inputs = 0, results = 0, steps = 0;
+  size_t inputs = 0, results = 0;
   for (const LoadedPlan& plan : loaded.plans) {
-    LinkedPlan& linked = plans_.emplace_back(LinkedPlan{PlanCall(plan), {}, {}, steps});
+    LinkedPlan& linked = plans_.emplace_back(LinkedPlan{PlanCall(plan), {}, {}, steps_});
     auto type_of = [&](const Port& port) {
       const Value& value = plan.plan->values[static_cast<size_t>(port.value)];
       return linked.call.is_open() ? kNoType : type_number(value);
     };
     for (const Port& port : plan.plan->inputs) linked.inputs.push_back(type_of(port));
     for (const Port& port : plan.plan->outputs) linked.outputs.push_back(type_of(port));
-    steps += linked.call.steps();
+    steps_ += linked.call.steps();
     inputs = std::max(inputs, linked.inputs.size());
     results = std::max(results, linked.outputs.size());
   }
   make_arena(arena);
   slots_.resize(inputs + results);
+  libraries_.resize(program_.library_functions.size());
   plan_inputs_.resize(inputs);
   plan_results_.resize(results);
   for (size_t i = 0; i < program_.constants.size(); ++i)
@@ -222,6 +223,8 @@ void Machine::step(const Instruction& i) {
       return set(i.results[0], take(i.args[0]));
     case Opcode::kPlan:
       return plan(i);
+    case Opcode::kLibrary:
+      return library(i);
     case Opcode::kScalar:
       return scalar(i);
     case Opcode::kSized:

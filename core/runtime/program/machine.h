@@ -8,6 +8,7 @@
 #include <span>
 #include <vector>
 
+#include "core/runtime/program/library.h"
 #include "core/runtime/program/native.h"
 #include "core/runtime/program/plan_call.h"
 
@@ -61,8 +62,13 @@ class Machine {
   Heap& heap() { return heap_; }
   bool is_native() const { return native_code_ != nullptr; }
 
-  /// From now on adds the nanoseconds of each step of the plans, all plans' one after another, to spent[i],
-  /// and one to calls[i], where that is not empty; of none it stops.
+  /// What calls of program.library_functions[number] call from now on. A call of one that is not set is an
+  /// Error.
+  void set_library(size_t number, LibraryFunction function);
+  const LibraryFunction& library(size_t number) const { return libraries_.at(number); }
+
+  /// From now on adds the nanoseconds of each step of the plans, all plans' one after another, then of each
+  /// library function, to spent[i], and one to calls[i], where that is not empty; of none it stops.
   void set_clocks(std::span<int64_t> spent, std::span<int64_t> calls) { spent_ = spent, calls_ = calls; }
 
  private:
@@ -124,6 +130,14 @@ class Machine {
   bool plan_input(const Datum& datum, uint32_t type, size_t number);
   Datum plan_result(const LinkedPlan& plan, std::span<const Datum> inputs, size_t number);
 
+  // machine_library.cpp
+  void library(const Instruction& i);
+  bool run_library(const Instruction& i, std::span<const Datum> args);
+  bool library_types(const LibraryCall& call, std::span<const Datum> sizes);
+  void flatten_inputs(std::span<const Datum> args);
+  void place_library_inputs(size_t results);
+  void timed_library_call(size_t function);
+
   Datum number_or_view(uint32_t type, void* data, Object* base);
   void enter(int64_t function, Object* closure, bool in_place);
   void closure_call(const Instruction& i, bool in_place);
@@ -166,8 +180,15 @@ class Machine {
   struct alignas(kAlignment) Slot {
     char bytes[kAlignment];
   };
-  std::vector<Slot> slots_;  // numbers that plans read and write: inputs, then results
+  std::vector<Slot> slots_;  // numbers that plans and library functions read and write: inputs, then results
   std::vector<void*> plan_inputs_, plan_results_;
+  std::vector<LibraryFunction> libraries_;  // of the program's library_functions
+  // Of the library call at hand.
+  std::vector<Datum> flat_inputs_, pending_;  // borrowed: tensors and numbers; what is to be taken apart
+  std::vector<lathe_tensor> library_inputs_, library_outputs_;
+  std::vector<uint32_t> library_types_;
+  std::vector<int64_t> library_shape_;
+  size_t steps_ = 0;  // of all plans
   std::span<int64_t> spent_, calls_;
 
   const LatheNativeProgram* native_code_ = nullptr;

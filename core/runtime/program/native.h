@@ -67,6 +67,9 @@ struct LatheNativeMachine {
   /// An instruction of sizes, by its number in a function. Borrows the arguments. 0, or why it failed.
   int32_t (*sized)(LatheNativeMachine*, int64_t function, int64_t instruction,
                    const lathe::runtime::Datum* args, lathe::runtime::Datum* result);
+  /// A call of a library function, as `plan`.
+  int32_t (*library)(LatheNativeMachine*, int64_t function, int64_t instruction,
+                     const lathe::runtime::Datum* args, lathe::runtime::Datum* results);
   /// Frees what nobody holds any more.
   void (*free_object)(LatheNativeMachine*, lathe::runtime::Object*);
   /// From and to types by their numbers (dtype_number).
@@ -89,7 +92,7 @@ struct LatheNativeProgram {
 
 namespace lathe::runtime {
 
-inline constexpr int64_t kNativeVersion = 3;
+inline constexpr int64_t kNativeVersion = 4;
 inline constexpr const char* kNativeSymbol = "lathe_program";
 
 static_assert(sizeof(LatheNativeFrame) == sizeof(Datum));
@@ -107,6 +110,7 @@ enum class Fault : uint8_t {
   kNoFunction,
   kArgumentCount,
   kSized,
+  kLibrary,
 };
 inline constexpr const char* kFaultTexts[] = {
     "a number of another type",
@@ -120,7 +124,8 @@ inline constexpr const char* kFaultTexts[] = {
     "a call of what is no function",
     "a call with another number of arguments",
     "an operator of sizes on what is no tensor, or no number",
+    "a size of a library function's result that is no integer",
 };
-static_assert(std::size(kFaultTexts) == static_cast<size_t>(Fault::kSized) + 1);
+static_assert(std::size(kFaultTexts) == static_cast<size_t>(Fault::kLibrary) + 1);
 
 }  // namespace lathe::runtime

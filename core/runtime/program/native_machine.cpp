@@ -79,16 +79,28 @@ struct Machine::NativeCalls {
     return machine.program_.functions[static_cast<size_t>(function)].code[static_cast<size_t>(number)];
   }
 
-  static int32_t plan(LatheNativeMachine* native, int64_t function, int64_t number, const Datum* args,
-                      Datum* results) {
+  /// An instruction of many results, which `run` leaves in args_.
+  static int32_t run(bool (Machine::*run)(const Instruction&, std::span<const Datum>),
+                     LatheNativeMachine* native, int64_t function, int64_t number, const Datum* args,
+                     Datum* results) {
     Machine& m = machine(native);
     const Instruction& i = instruction(m, function, number);
     return guarded(native, static_cast<int32_t>(kLatheKept), [&]() -> int32_t {
-      if (!m.run_plan(i, {args, i.args.size()})) return kLatheFault;
+      if (!(m.*run)(i, {args, i.args.size()})) return kLatheFault;
       std::copy(m.args_.begin(), m.args_.end(), results);
       m.args_.clear();
       return 0;
     });
+  }
+
+  static int32_t plan(LatheNativeMachine* native, int64_t function, int64_t number, const Datum* args,
+                      Datum* results) {
+    return run(&Machine::run_plan, native, function, number, args, results);
+  }
+
+  static int32_t library(LatheNativeMachine* native, int64_t function, int64_t number, const Datum* args,
+                         Datum* results) {
+    return run(&Machine::run_library, native, function, number, args, results);
   }
 
   static int32_t sized(LatheNativeMachine* native, int64_t function, int64_t number, const Datum* args,
@@ -133,6 +145,7 @@ void Machine::link_native() {
       .make_reference = NativeCalls::make_reference,
       .plan = NativeCalls::plan,
       .sized = NativeCalls::sized,
+      .library = NativeCalls::library,
       .free_object = NativeCalls::free_object,
       .cast = NativeCalls::cast,
   };

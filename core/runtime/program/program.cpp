@@ -24,11 +24,11 @@ namespace {
 constexpr int kMaxJsonDepth = 16;
 
 constexpr std::string_view kOpcodeNames[] = {
-    "constant", "copy",    "plan",     "scalar", "sized",        "tuple",     "field",
-    "data",     "closure", "captured", "self",   "ref",          "read",      "write",
-    "branch",   "switch",  "jump",     "call",   "call_closure", "tail_call", "tail_call_closure",
-    "return",   "fail",
-};
+    // Values.
+    "constant", "copy", "plan", "library", "scalar", "sized", "tuple", "field", "data", "closure", "captured",
+    "self", "ref", "read", "write",
+    // Where it goes on.
+    "branch", "switch", "jump", "call", "call_closure", "tail_call", "tail_call_closure", "return", "fail"};
 static_assert(std::size(kOpcodeNames) == static_cast<size_t>(kLastOpcode) + 1);
 
 std::string registers_text(const std::vector<int32_t>& registers) {
@@ -63,6 +63,10 @@ std::string what_text(const Program& program, const Instruction& i) {
     case Opcode::kField:
     case Opcode::kCaptured:
       return fmt::format(" {}", number);
+    case Opcode::kLibrary: {
+      const LibraryCall& call = program.library_calls.at(number);
+      return fmt::format(" \"{}\"", program.library_functions.at(static_cast<size_t>(call.function)));
+    }
     case Opcode::kFail:
       return fmt::format(" \"{}\"", program.messages.at(number));
     default:

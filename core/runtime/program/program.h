@@ -10,6 +10,7 @@ enum class Opcode : uint8_t {
   kConstant,         // results[0] = constants[number]
   kCopy,             // results[0] = args[0]
   kPlan,             // results = plans[number](args)
+  kLibrary,          // results = library_calls[number](args)
   kScalar,           // results[0] = scalar(args), numbers of `dtype`
   kSized,            // results[0] = sized(args)
   kTuple,            // results[0] = (args)
@@ -105,6 +106,25 @@ struct DataConstructor {
       std::tuple{field("name", &DataConstructor::name), field("items", &DataConstructor::items)};
 };
 
+/// A tensor that a library function writes.
+struct LibraryResult {
+  DataType dtype;
+  std::vector<int64_t> shape;  // -1: the next of the arguments behind the inputs, an integer
+  static constexpr auto fields =
+      std::tuple{field("dtype", &LibraryResult::dtype), field("shape", &LibraryResult::shape)};
+};
+
+/// A place that calls a function which the module does not have: its host gives it, by name (library.h).
+struct LibraryCall {
+  int64_t function = 0;  // among library_functions
+  int64_t inputs = 0;    // how many of the arguments are these, tuples included; dimensions of results follow
+  std::vector<LibraryResult> results;
+  std::string place;  // how errors begin
+  static constexpr auto fields =
+      std::tuple{field("function", &LibraryCall::function), field("inputs", &LibraryCall::inputs),
+                 field("results", &LibraryCall::results), field("place", &LibraryCall::place)};
+};
+
 struct Program {
   std::vector<CodeFunction> functions;
   int64_t main = 0;   // as it was written
@@ -113,11 +133,17 @@ struct Program {
   std::vector<Value> constants;  // among the module's constants
   std::vector<Plan> plans;       // with offsets of the module's constants; `model`: how errors begin
   std::vector<std::string> messages;
-  static constexpr auto fields =
-      std::tuple{field("functions", &Program::functions), field("main", &Program::main),
-                 field("entry", &Program::entry),         field("constructors", &Program::constructors),
-                 field("constants", &Program::constants), field("plans", &Program::plans),
-                 field("messages", &Program::messages)};
+  std::vector<std::string> library_functions;  // by name, each once
+  std::vector<LibraryCall> library_calls;
+  static constexpr auto fields = std::tuple{field("functions", &Program::functions),
+                                            field("main", &Program::main),
+                                            field("entry", &Program::entry),
+                                            field("constructors", &Program::constructors),
+                                            field("constants", &Program::constants),
+                                            field("plans", &Program::plans),
+                                            field("messages", &Program::messages),
+                                            field("library_functions", &Program::library_functions),
+                                            field("library_calls", &Program::library_calls)};
 };
 
 /// Throws Error when an index, a count or a target is out of range, when a register is read that has no value

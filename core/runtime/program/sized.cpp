@@ -14,27 +14,6 @@ namespace {
 constexpr std::string_view kNames[] = {"extent", "first_rows", "reshape_to", "zeros_of", "match_shape"};
 static_assert(std::size(kNames) == static_cast<size_t>(kLastSizedOp) + 1);
 
-/// No less than `least`. False for what is no integer.
-bool sizes_of(std::span<const Datum> args, int64_t least, std::vector<int64_t>& sizes) {
-  for (const Datum& arg : args) {
-    if (arg.kind != Kind::kNumber) return false;
-    const DataType dtype = arg.dtype();
-    if (dtype.code != TypeCode::kInt && dtype.code != TypeCode::kUInt) return false;
-    if (arg.number.integer < least) fail("a size is {}, must be at least {}", arg.number.integer, least);
-    sizes.push_back(arg.number.integer);
-  }
-  return true;
-}
-
-/// Of a tensor that is to be made.
-int64_t bytes_of(const std::vector<int64_t>& shape, DataType dtype) {
-  int64_t bytes = dtype.bytes();
-  for (int64_t dim : shape)
-    if (__builtin_mul_overflow(bytes, dim, &bytes) || bytes > kMostBytes)
-      fail("a tensor of shape {} is too large", shape_text(shape));
-  return bytes;
-}
-
 void require_shape(const std::vector<int64_t>& shape, const std::vector<int64_t>& wanted) {
   const bool fits = std::equal(shape.begin(), shape.end(), wanted.begin(), wanted.end(),
                                [](int64_t have, int64_t want) { return want < 0 || have == want; });
@@ -72,6 +51,25 @@ bool takes_sizes(SizedOp op, size_t args) {
 
 bool may_fail(SizedOp op) { return op != SizedOp::kExtent; }
 
+bool append_sizes(std::span<const Datum> args, int64_t least, std::vector<int64_t>& sizes) {
+  for (const Datum& arg : args) {
+    if (arg.kind != Kind::kNumber) return false;
+    const DataType dtype = arg.dtype();
+    if (dtype.code != TypeCode::kInt && dtype.code != TypeCode::kUInt) return false;
+    if (arg.number.integer < least) fail("a size is {}, must be at least {}", arg.number.integer, least);
+    sizes.push_back(arg.number.integer);
+  }
+  return true;
+}
+
+int64_t checked_bytes(const std::vector<int64_t>& shape, DataType dtype) {
+  int64_t bytes = dtype.bytes();
+  for (int64_t dim : shape)
+    if (__builtin_mul_overflow(bytes, dim, &bytes) || bytes > kMostBytes)
+      fail("a tensor of shape {} is too large", shape_text(shape));
+  return bytes;
+}
+
 /// The beginning of a tensor's memory, or of a number's, under another type.
 Datum Machine::view_of(const Datum& whole, const std::vector<int64_t>& shape, DataType dtype) {
   const uint32_t type = type_number(shape, dtype);
@@ -89,8 +87,8 @@ Datum Machine::view_of(const Datum& whole, const std::vector<int64_t>& shape, Da
 bool Machine::sized(const Instruction& i, std::span<const Datum> args, Datum& result) {
   std::vector<int64_t> sizes;
   if (i.sized == SizedOp::kZerosOf) {
-    if (!sizes_of(args, 0, sizes)) return false;
-    const int64_t bytes = bytes_of(sizes, i.dtype);
+    if (!append_sizes(args, 0, sizes)) return false;
+    const int64_t bytes = checked_bytes(sizes, i.dtype);
     const uint32_t type = type_number(sizes, i.dtype);
     if (sizes.empty()) {
       result = Datum::of(i.dtype, Number{});
@@ -107,7 +105,7 @@ bool Machine::sized(const Instruction& i, std::span<const Datum> args, Datum& re
   const DataType dtype = is_number ? whole.dtype() : types_[whole.tag].dtype;
   // A copy: new types move the others.
   const std::vector<int64_t> shape = is_number ? std::vector<int64_t>{} : types_[whole.tag].shape;
-  if (!sizes_of(args.subspan(1), i.sized == SizedOp::kMatchShape ? -1 : 0, sizes)) return false;
+  if (!append_sizes(args.subspan(1), i.sized == SizedOp::kMatchShape ? -1 : 0, sizes)) return false;
   switch (i.sized) {
     case SizedOp::kExtent:
       if (i.number >= static_cast<int64_t>(shape.size())) return false;
@@ -122,7 +120,7 @@ bool Machine::sized(const Instruction& i, std::span<const Datum> args, Datum& re
       return true;
     }
     case SizedOp::kReshapeTo: {
-      const int64_t have = shape_size(shape), want = bytes_of(sizes, dtype) / dtype.bytes();
+      const int64_t have = shape_size(shape), want = checked_bytes(sizes, dtype) / dtype.bytes();
       if (have != want)
         fail("shape {} has {} elements, {} has {}", shape_text(shape), have, shape_text(sizes), want);
       result = view_of(whole, sizes, dtype);
