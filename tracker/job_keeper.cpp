@@ -145,7 +145,8 @@ bool JobKeeper::resume(db::ServedJobId id) {
 }
 
 void JobKeeper::keep() {
-  db::Store store(settings_.database);
+  // Of this thread, on which nothing may throw: a server that was there a moment ago may be gone.
+  std::optional<db::Store> store;
   bool failed = false;
   std::unique_lock lock(mutex_);
   while (!closing_) {
@@ -163,7 +164,8 @@ void JobKeeper::keep() {
     }
     lock.unlock();
     try {
-      start_some(store, woken || std::exchange(failed, false));
+      if (!store) store.emplace(settings_.database);
+      start_some(*store, woken || std::exchange(failed, false));
     } catch (const std::exception& error) {  // a full disk, say: another time, perhaps
       failed = true;
       log(fmt::format("jobs wait: {}", error.what()));
@@ -233,11 +235,12 @@ void JobKeeper::start(db::Store& store, const db::ServedJob& job, DeviceClass de
   store.set_served_device_class(job.id, device.name);
   // Before the process is there: a tracker that dies in between finds a job that runs, and runs it.
   store.set_served_state(job.id, db::JobState::kRunning);
+  db::ServedJob begun = store.served_job(job.id);
   std::lock_guard lock(mutex_);
   // Its row says running: the next tracker takes it up.
   if (closing_) return;
   Search& search = *(searches_[job.id] = std::make_unique<Search>());
-  search.job = store.served_job(job.id);
+  search.job = std::move(begun);
   search.device = std::move(device);
   // One thread a search, for it waits in read(): searches are few (--searches), and simple to follow so.
   search.thread = std::thread([this, &search] {
