@@ -14,8 +14,21 @@ bool contains(const Expr& e, const Expr& part) {
   return found;
 }
 
+/// Without the conversions around it.
+const Expr& unconverted(const Expr& e) {
+  const Expr* inner = &e;
+  while (const Cast* cast = inner->as<Cast>()) inner = &cast->value;
+  return *inner;
+}
+
+bool is_zero(const Expr& e) {
+  const FloatImm* real = e.as<FloatImm>();
+  return is_int(e, 0) || (real && real->value == 0);
+}
+
 /// What is loaded of `buffer` in `value`, with the selects between it and a constant around it: they may keep
-/// it in bounds. All of its occurrences, which are equal: a square has two.
+/// it in bounds. Between it, converted, and zero too, which stays one. All of its occurrences, which are
+/// equal: a square has two.
 std::vector<Expr> operand_of(const Application& a, const Expr& value, const Buffer& buffer) {
   std::vector<Expr> operands;
   post_order(value, [&](const NodeRef& node) {
@@ -24,7 +37,8 @@ std::vector<Expr> operand_of(const Application& a, const Expr& value, const Buff
     const Select* s = node.as<Select>();
     if (!s || !(as_int(s->if_false) || s->if_false.as<FloatImm>())) return;
     for (Expr& operand : operands)
-      if (s->if_true == operand) operand = node.cast<ExprNode>();
+      if (s->if_true == operand || (is_zero(s->if_false) && unconverted(s->if_true) == operand))
+        operand = node.cast<ExprNode>();
   });
   const auto is_other = [&](const Expr& operand) { return !structural_equal(operand, operands[0]); };
   const auto others = std::count_if(operands.begin(), operands.end(), is_other);
@@ -39,6 +53,27 @@ std::vector<Expr> operand_of(const Application& a, const Expr& value, const Buff
   return operands;
 }
 
+/// What is stored of an operand before conversions that a select has inside, and what follows from that.
+struct Unconverted {
+  Expr stored;
+  const Cast* conversion = nullptr;  // the outermost; its innermost value is what is stored
+};
+
+Unconverted unconverted_operand(const Expr& operand) {
+  const Select* s = operand.as<Select>();
+  const Cast* conversion = s ? s->if_true.as<Cast>() : nullptr;
+  if (!conversion) return {operand};
+  const Expr& inner = unconverted(s->if_true);
+  const Expr zero = inner.dtype().is_float() ? fimm(inner.dtype(), 0) : imm(inner.dtype(), 0);
+  return {select(s->condition, inner, zero), conversion};
+}
+
+/// `e` converted as it is under the conversions that begin at `outermost`.
+Expr converted(const Cast* outermost, const Expr& e) {
+  if (!outermost) return e;
+  return cast(outermost->dtype, converted(outermost->value.as<Cast>(), e));
+}
+
 void reindex(Application& a) {
   Path path = a.block(0);
   require_unscheduled(a, path);
@@ -50,7 +85,8 @@ void reindex(Application& a) {
   const Store* update = block->body.as<Store>();
   if (!update || update->buffer == source) a.fail("block `{}` also writes {}", block->name, source->name);
   const std::vector<Expr> operands = operand_of(a, update->value, source);
-  const Expr& operand = operands[0];
+  const Unconverted kept = unconverted_operand(operands[0]);
+  const Expr& operand = kept.stored;
   Block copy;
   copy.name = fresh_block_name(a.func, block->name + "_" + source->name + "_reindex");
   std::vector<std::pair<Var, Expr>> loops;
@@ -76,7 +112,7 @@ void reindex(Application& a) {
     changed.body = rewrite(block->body, [&](const NodeRef& node) -> NodeRef {
                      const bool found = std::any_of(operands.begin(), operands.end(),
                                                     [&](const Expr& each) { return node == each; });
-                     return found ? NodeRef(load(packed, theirs)) : node;
+                     return found ? NodeRef(converted(kept.conversion, load(packed, theirs))) : node;
                    }).cast<StmtNode>();
     declare_accesses(changed);
   });

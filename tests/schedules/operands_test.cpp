@@ -82,6 +82,24 @@ TEST(Reindex, PacksWhatIsReadTwiceAtOnePlace) {
             "reindex: x is loaded at 2 places, must be loaded at 1");
 }
 
+/// What is chosen or zero is kept before it is converted.
+TEST(Reindex, PacksWhatIsConvertedUnderASelect) {
+  tir::Func func = tir::parse_func(R"(
+func main(x: float32[5, 6]) -> (y: bfloat16[6, 8]) {
+  block root {
+    for i in 0..6 { for j in 0..8 {
+      block turned(spatial vi in 0..6 = i, spatial vj in 0..8 = j) {
+        reads x[vj, vi]
+        writes y[vi, vj]
+        y[vi, vj] = select(vj < 5, cast(bfloat16, x[vj, vi]), 0.0bf16)
+    } } }
+} })");
+  Schedule s(func);
+  BlockHandle packed = s.reindex(s.get_block("turned"), 0);
+  EXPECT_EQ(s[packed]->writes[0].buffer->dtype, kFloat32);
+  expect_same_results(func, s.func());
+}
+
 TEST(Reindex, Refuses) {
   auto refusal = [](const tir::Func& f, const char* name, int64_t read) {
     return refusal_of(f, [&](Schedule& s) { s.reindex(s.get_block(name), read); });

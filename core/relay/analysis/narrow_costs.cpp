@@ -76,8 +76,10 @@ NarrowCosts::Size NarrowCosts::size_of(const Call& product) {
   // Vectors of results that are no whole ones, and pairs that lie in two rows, are nothing for tiles.
   const auto* conv = product.attrs.as<ConvAttrs>();
   const int64_t summed = extent(axes->summed.front());
-  const int64_t results = extent(axes->weight) / (conv ? conv->groups : 1);
-  if (results >= kTileRows && (constant || !size.grouped || extent(axes->summed.back()) % 2 == 0))
+  const int64_t all = extent(axes->weight), results = all / (conv ? conv->groups : 1);
+  // Groups are cut apart again where they are filled up.
+  const bool whole = results == all ? results >= kTileRows : results % kTileRows == 0;
+  if (whole && (constant || !size.grouped || extent(axes->summed.back()) % 2 == 0))
     size.run = conv ? std::min(summed, kTileRows) : summed;
   if (!has_constant_shape(type_of(data)) || !has_constant_shape(type_of(Expr(&product)))) return size;
   size.known = true;

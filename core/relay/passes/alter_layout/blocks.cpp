@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "core/tir/machine.h"
+
 namespace lathe::relay {
 namespace {
 /// Smaller blocks are more instructions, and their vectors lie across cache lines.
@@ -9,7 +11,13 @@ bool is_worthwhile(int64_t less, int64_t more) { return 115 * less < 100 * more;
 }  // namespace
 
 Blocks::Blocks(const Target& target)
-    : lanes_(std::clamp(target.lanes(), 4, 16)), lanes_at_once_(std::clamp(target.lanes_at_once(), 4, 16)) {}
+    : lanes_(std::clamp(target.lanes(), 4, 16)),
+      lanes_at_once_(std::clamp(target.lanes_at_once(), 4, 16)),
+      bfloat16_tiles_(tile_rate(machine_row(target).model, target, kBFloat16,
+                                lanes_ / dot_length(kBFloat16, kFloat32)) > 0) {}
+
+// A block of bytes is too few groups (tiles_pay).
+bool Blocks::fill_tiles(DataType operands) const { return bfloat16_tiles_ && operands == kBFloat16; }
 
 /// A block is computed by whole instructions: one of 12 on a machine of 8 at once pays for 16.
 int64_t Blocks::lanes_paid(int64_t channels, int64_t block) const {

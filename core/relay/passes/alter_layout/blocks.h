@@ -13,6 +13,8 @@ class Blocks {
  public:
   explicit Blocks(const Target& target);
   int64_t lanes() const { return lanes_; }
+  /// Whether tile registers multiply such operands in blocks of whole vectors.
+  bool fill_tiles(DataType operands) const;
 
   /// The block, a multiple of 4 and of `unit`, that pays for the fewest lanes when the channels are filled up
   /// to whole blocks. Of those one that divides them, or fills up clearly less: 24 channels are two blocks of
@@ -47,6 +49,7 @@ class Blocks {
   bool is_better(int64_t channels, int64_t block, int64_t than) const;
 
   int64_t lanes_, lanes_at_once_;
+  bool bfloat16_tiles_;
 };
 
 }  // namespace lathe::relay

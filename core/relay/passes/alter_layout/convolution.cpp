@@ -92,10 +92,12 @@ bool rows_fill_vectors(const BlockedGraph& graph, const Call& e, const Channels&
 
 /// Results of fewer channels than a block are vectors along rows of NCHW, which strides and products of
 /// several channels at once do not allow: then the smallest block. So are those of more channels where that
-/// takes less.
+/// takes less. Tiles have whole vectors.
 int64_t block_of_results(const BlockedGraph& graph, const Call& e, const Channels& c, int64_t products) {
   constexpr int64_t kLeast = 4;
   const Ints& strides = attrs_as<ConvAttrs>(e.attrs).strides;
+  if (c.out >= graph.blocks.lanes() && graph.blocks.fill_tiles(tensor_type_of(e.args[0])->dtype))
+    return graph.blocks.lanes();
   const bool in_rows = products == 1 && (strides.empty() || strides.back() == 1);
   const int64_t block = graph.blocks.best(c.out, products);
   if (!block) return in_rows ? 0 : kLeast;
