@@ -24,6 +24,7 @@ llvm::Intrinsic::ID product_instruction(DataType x, DataType y) {
   return y == kInt8 ? llvm::Intrinsic::x86_tdpbusd : llvm::Intrinsic::x86_tdpbuud;
 }
 
+/// Whether it takes less time in tiles, and the machine has those.
 bool pays(const TileNest& nest, const MachineFeatures& features) {
   const DataType operands = nest.dot.same->buffer->dtype;
   return (operands == kBFloat16 ? features.bfloat16_tiles : features.int8_tiles) &&
@@ -131,10 +132,11 @@ llvm::Constant* configuration_of(llvm::LLVMContext& context, const std::vector<T
   return llvm::ConstantDataArray::get(context, bytes);
 }
 
-/// Linux gives tile registers to processes that have asked for them: arch_prctl(ARCH_REQ_XCOMP_PERM,
-/// XFEATURE_XTILEDATA), here by the shared object that is loaded.
+/// Linux gives tile registers to processes that have asked for them, here by the shared object that is
+/// loaded.
 void request_tile_registers(llvm::Module& module) {
   constexpr const char* kName = "lathe.request_tile_registers";
+  constexpr uint64_t kArchPrctl = 158, kRequest = 0x1023, kTileData = 18;  // as in core/support/cpu.cpp
   if (module.getFunction(kName)) return;
   llvm::IRBuilder<> b(module.getContext());
   auto* type = llvm::FunctionType::get(b.getVoidTy(), false);
@@ -144,7 +146,7 @@ void request_tile_registers(llvm::Module& module) {
       llvm::FunctionType::get(b.getInt64Ty(), {b.getInt64Ty(), b.getInt64Ty(), b.getInt64Ty()}, false);
   b.CreateCall(llvm::InlineAsm::get(call_type, "syscall", "={rax},0,{rdi},{rsi},~{rcx},~{r11},~{memory}",
                                     /*hasSideEffects=*/true),
-               {b.getInt64(158), b.getInt64(0x1023), b.getInt64(18)});
+               {b.getInt64(kArchPrctl), b.getInt64(kRequest), b.getInt64(kTileData)});
   b.CreateRetVoid();
   llvm::appendToGlobalCtors(module, f, /*Priority=*/0);
 }
@@ -289,7 +291,9 @@ void Emitter::emit_nest(std::span<const tir::For* const> loops, FunctionRef<void
   if (loops.empty()) return body();
   const tir::For& loop = *loops[0];
   const auto inner = [&] { emit_nest(loops.subspan(1), body); };
-  if (const int64_t* extent = as_int(loop.extent); extent && *extent == 1) {
+  const int64_t* extent = as_int(loop.extent);
+  if (extent && *extent <= 0) return;
+  if (extent && *extent == 1) {
     vars_[loop.var.get()] = b_.getInt64(0);
     return inner();
   }

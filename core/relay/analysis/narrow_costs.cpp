@@ -22,6 +22,7 @@ double input_elements(const Expr& e) {
     const auto* type = e->checked_type.as<TensorType>();
     return type && has_constant_shape(*type) ? elements_of(e) : 0;
   }
+  if (const auto* part = e.as<Projection>()) return input_elements(part->tuple) > 0 ? elements_of(e) : 0;
   const Call* call = e.as<Call>();
   if (!call || !is_choice(*call)) return 0;
   const auto* tuple = call->args[0].as<Tuple>();

@@ -292,6 +292,43 @@ TEST(MixedPrecision, TakesInputsOfAnyKind) {
   EXPECT_EQ(type_of(calls_of(to_mixed_precision(module, costs_of(kZen4)), "nn.dense")[0]), kFloat32);
 }
 
+/// A part of an input is narrowed by a kernel as the whole is.
+TEST(MixedPrecision, LeavesProductsOfPartsOfInputs) {
+  const auto type_of_half = [](int64_t results) {
+    auto halves = std::make_unique<SplitAttrs>();
+    halves->sections = 2, halves->axis = 0;
+    const Expr both = typed_call("split", {input_of("x", {200, 32})}, seal(std::move(halves)));
+    auto first = mutate(*project(both, 0).as<Projection>());
+    first->checked_type = tensor_type(Ints{100, 32}, kFloat32);
+    const Expr half = seal(std::move(first));
+    Module module =
+        closed(typed_call("nn.dense", {half, typed_constant(random_tensor({results, 32}, kFloat32, 3))}));
+    module = to_mixed_precision(module, costs_of(kZen4));
+    return type_of(calls_of(module, "nn.dense")[0]->args[0]);
+  };
+  EXPECT_EQ(type_of_half(8), kFloat32);
+  EXPECT_EQ(type_of_half(40), kBFloat16);
+}
+
+/// Its vectors of bfloat16 are slower than those of float32, its tiles faster.
+TEST(MixedPrecision, GoesByTilesWhereTheseAreFaster) {
+  const auto type_for = [](const Ints& data, const Ints& weight, int64_t groups) {
+    auto attrs = std::make_unique<ConvAttrs>();
+    attrs->groups = groups;
+    Module module = closed(
+        typed_call("nn.conv2d", {input_of("x", data), typed_constant(random_tensor(weight, kFloat32, 3))},
+                   seal(std::move(attrs))));
+    module = to_mixed_precision(module, costs_of({"sapphirerapids", 512}));
+    return type_of(calls_of(module, "nn.conv2d")[0]->args[0]);
+  };
+  EXPECT_EQ(type_for({1, 64, 20, 20}, {64, 64, 3, 3}, 1), kBFloat16);
+  EXPECT_EQ(type_for({1, 64, 20, 20}, {40, 64, 3, 3}, 1), kBFloat16) << "the last vector is filled up";
+  EXPECT_EQ(type_for({1, 64, 20, 20}, {8, 64, 3, 3}, 1), kFloat32) << "half a vector of results";
+  EXPECT_EQ(type_for({1, 6, 20, 20}, {64, 6, 3, 3}, 1), kFloat32) << "three pairs behind each other";
+  EXPECT_EQ(type_for({1, 64, 20, 20}, {64, 32, 3, 3}, 2), kBFloat16);
+  EXPECT_EQ(type_for({1, 64, 20, 20}, {40, 32, 3, 3}, 2), kFloat32) << "groups of 20 results";
+}
+
 /// No instruction sums products of one channel.
 TEST(MixedPrecision, LeavesChannelsByThemselves) {
   auto grouped = [](int64_t groups) {
