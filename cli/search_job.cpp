@@ -66,7 +66,7 @@ Target target_of(const tracker::SearchOrder& order) {
 json tasks_json(const PreparedJob& prepared) {
   json list = json::array();
   for (const tuner::Task& task : prepared.tasks) {
-    const Roofline limit = roofline(task.flops, task.bytes, prepared.limits);
+    const Roofline limit = tuner::limit_of(task, prepared.limits);
     list.push_back({{"name", task.name},
                     {"digest", task.digest},
                     {"calls", task.calls},

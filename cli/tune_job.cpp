@@ -217,6 +217,8 @@ PreparedJob prepare_job(const TuneJob& job, Target target) {
   prepared.fused = tuner::optimize(model, prepared.target);
   prepared.points = tuner::open_points(prepared.fused, open);
   prepared.tasks = tuner::extract_tasks(prepared.fused, prepared.points);
+  for (tuner::Task& task : prepared.tasks)
+    task.products = tuner::product_rate(task.workload, prepared.target);
   if (!job.json) say("{}", contents_text(prepared));
   const auto threads = static_cast<int>(job.threads);
   const MachineModel& machine = machine_of(prepared.target);

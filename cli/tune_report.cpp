@@ -324,7 +324,7 @@ std::vector<Row> rows_of(std::span<const tuner::Task> tasks, const TuneOutcome& 
                     .error = winner.relative_error,
                     .confirmed = winner.confirmed,
                     .elsewhere = winner.elsewhere,
-                    .limit = roofline(tasks[i].flops, tasks[i].bytes, outcome.limits)});
+                    .limit = tuner::limit_of(tasks[i], outcome.limits)});
     model += tasks[i].weight() * winner.seconds;
   }
   for (Row& row : rows) {

@@ -61,8 +61,7 @@ struct Session::Impl {
                             SearchSettings{.rounding = options.rounding});
       // Kernels of one family have similar limits to reach: see expected_gain.
       int number = families.emplace(tasks[i].family, static_cast<int>(families.size())).first->second;
-      double limit =
-          options.limits.flops > 0 ? roofline(tasks[i].flops, tasks[i].bytes, options.limits).seconds : 0;
+      double limit = options.limits.flops > 0 ? limit_of(tasks[i], options.limits).seconds : 0;
       progress.push_back({.weight = tasks[i].weight(), .limit = limit, .family = number});
     }
     states.resize(tasks.size());

@@ -8,6 +8,7 @@
 #include "core/tir/dims.h"
 #include "core/tir/prologue.h"
 #include "core/tir/text.h"
+#include "schedules/anatomy.h"
 #include "schedules/family.h"
 
 namespace lathe::tuner {
@@ -92,6 +93,24 @@ tir::Func workload_of(const KernelCall& call) {
       program ? program->func : relay::lower_function(call.callee.cast<relay::Function>(), "task");
   // Other names may stand in another order.
   return tir::with_constant_params(tir::with_simple_shapes(tir::canonical(func)), call.constants);
+}
+
+double product_rate(const tir::Func& func, const Target& target) {
+  const Ref<tir::Block> block = schedule::dominant_reduction(func);
+  const int64_t length = block ? schedule::products_at_once(*block) : 1;
+  if (length == 1) return 1;
+  const tir::Buffer& sums = block->body.as<tir::Store>()->buffer;
+  const auto operand = std::find_if(block->reads.begin(), block->reads.end(),
+                                    [&](const tir::Region& read) { return read.buffer != sums; });
+  const DataType type = operand->buffer->dtype;
+  const MachineModel& machine = machine_of(target);
+  const double dots = std::max(products_of(machine, type, true).at(target.vector_bits),
+                               tile_rate(machine, target, type, kTileRows));
+  return std::max(1.0, dots * static_cast<double>(length) / machine.multiply_adds.at(target.vector_bits));
+}
+
+Roofline limit_of(const Task& task, const MachineLimits& limits) {
+  return roofline(task.flops / task.products, task.bytes, limits);
 }
 
 double count_flops(const tir::Func& func) { return flops_of(at_typical_dims(func)->body); }

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "core/tir/roofline.h"
 #include "tuner/dataflow.h"
 #include "tuner/open_points.h"
 
@@ -29,12 +30,20 @@ struct Task {
   /// weights and in proportion to their own times, as far as operations and bytes tell these: a percent of a
   /// small size is worth as much as a percent of a large one.
   double share = 1;
+  double products = 1;  // how many times as many as of float32 the machine does in a cycle (product_rate)
 
   bool runs_at(size_t point) const {
     return points.empty() || std::find(points.begin(), points.end(), point) != points.end();
   }
   double weight() const { return static_cast<double>(calls) * share; }
 };
+
+/// How many times as many products as of float32 the target's machine does in a cycle of the operands of this
+/// program: more than one where lanes, or tile registers, take several at a time.
+double product_rate(const tir::Func& func, const Target& target);
+
+/// What limits one call of the task.
+Roofline limit_of(const Task& task, const MachineLimits& limits);
 
 /// The task's name without its size.
 std::string program_name(const Task& task);

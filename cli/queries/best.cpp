@@ -3,31 +3,46 @@
 #include <cmath>
 
 #include "cli/queries/question.h"
+#include "core/codegen/host_target.h"
 #include "core/support/error.h"
 #include "core/tir/roofline.h"
 #include "core/tir/text.h"
 #include "schedules/schedule.h"
 #include "tuner/nearest_shape.h"
 #include "tuner/shortfall.h"
+#include "tuner/tasks.h"
 #include "workers/device.h"
 
 namespace lathe::cli {
 namespace {
 
-/// The limit that binds and the share of it achieved, on the device and the threads of the measurement.
-std::vector<nlohmann::json> achieved(db::Store& store, const db::Coverage& task) {
+/// What limits the task on the device and the threads of its best measurement; nothing where the device has
+/// told nothing of itself.
+std::optional<Roofline> limit_of(db::Store& store, const db::Coverage& task, const Target& target) {
   const db::Measurement& measurement = task.best->measurement;
-  auto limits = worker::limits_of(store.device(measurement.device).details, measurement.threads);
-  if (!limits) return {nullptr, nullptr};
-  Roofline limit = roofline(task.flops, store.workload(task.task.workload).bytes, *limits);
-  return {limit.name(), thousandths(limit.share(measurement.told_seconds))};
+  const auto limits = worker::limits_of(store.device(measurement.device).details, measurement.threads);
+  if (!limits) return std::nullopt;
+  const db::Workload workload = store.workload(task.task.workload);
+  double products = 1;
+  try {
+    products = tuner::product_rate(tir::parse_func(workload.text), target);
+  } catch (const Error&) {  // of a version whose programs no longer parse
+  }
+  return roofline(task.flops / products, workload.bytes, *limits);
 }
 
-std::vector<nlohmann::json> best_row(db::Store& store, const db::Coverage& task) {
+/// The limit that binds and the share of it achieved.
+std::vector<nlohmann::json> achieved(db::Store& store, const db::Coverage& task, const Target& target) {
+  const std::optional<Roofline> limit = limit_of(store, task, target);
+  if (!limit) return {nullptr, nullptr};
+  return {limit->name(), thousandths(limit->share(task.best->measurement.told_seconds))};
+}
+
+std::vector<nlohmann::json> best_row(db::Store& store, const db::Coverage& task, const Target& target) {
   const db::Measurement& measurement = task.best->measurement;
   std::vector<nlohmann::json> row{microseconds(measurement.told_seconds),
                                   std::round(task.flops / measurement.told_seconds / 1e7) / 1e2};
-  for (nlohmann::json& cell : achieved(store, task)) row.push_back(std::move(cell));
+  for (nlohmann::json& cell : achieved(store, task, target)) row.push_back(std::move(cell));
   row.insert(row.end(),
              {task.measured, measurement.confirmed, measurement.confirmed_elsewhere,
               std::string(db::to_string(task.best->rung)), time_text(measurement.recorded_ms), nullptr});
@@ -56,16 +71,15 @@ struct Standing {
   double model_share = 0;
 };
 
-std::vector<Standing> standings(db::Store& store, std::span<const db::Coverage> tasks) {
+std::vector<Standing> standings(db::Store& store, std::span<const db::Coverage> tasks, const Target& target) {
   std::vector<Standing> result;
   double model = 0;
   for (const db::Coverage& task : tasks) {
     if (!task.best) continue;
-    const db::Measurement& measurement = task.best->measurement;
-    auto limits = worker::limits_of(store.device(measurement.device).details, measurement.threads);
-    if (!limits) continue;
-    result.push_back({&task, roofline(task.flops, store.workload(task.task.workload).bytes, *limits)});
-    result.back().model_share = static_cast<double>(task.task.calls) * measurement.told_seconds;
+    const std::optional<Roofline> limit = limit_of(store, task, target);
+    if (!limit) continue;
+    result.push_back({&task, *limit});
+    result.back().model_share = static_cast<double>(task.task.calls) * task.best->measurement.told_seconds;
     model += result.back().model_share;
   }
   for (Standing& standing : result) standing.model_share /= model;
@@ -91,6 +105,7 @@ std::string why_below(db::Store& store, const db::Coverage& task) {
 Answer answer_best(db::Store& store, const Question& question) {
   db::ModelId model = required_model(store, question);
   db::BestQuery query = query_for(store, question);
+  const Target target = codegen::resolve_target(question.target);
   Answer answer{{"task", "calls", "us", "gflops", "limit", "share", "measured", "confirmed", "elsewhere",
                  "from", "recorded", "nearest_us"},
                 {},
@@ -99,7 +114,7 @@ Answer answer_best(db::Store& store, const Question& question) {
     std::vector<nlohmann::json> row{task.task.name, task.task.calls};
     std::vector<nlohmann::json> rest;
     if (task.best) {
-      rest = best_row(store, task);
+      rest = best_row(store, task, target);
     } else {
       query.workload = task.task.workload;
       rest = nearest_row(task, question.strict ? std::nullopt : tuner::nearest_shape(store, query));
@@ -115,7 +130,7 @@ Answer answer_below_limit(db::Store& store, const Question& question) {
   db::ModelId model = required_model(store, question);
   Answer answer{{"task", "calls", "us", "model_share", "limit", "share", "measured", "why"}, {}, false};
   const std::vector<db::Coverage> tasks = store.coverage(model, query_for(store, question));
-  for (const Standing& standing : standings(store, tasks)) {
+  for (const Standing& standing : standings(store, tasks, codegen::resolve_target(question.target))) {
     answer.found = true;
     const db::Measurement& measurement = standing.task->best->measurement;
     double share = standing.limit.share(measurement.told_seconds);

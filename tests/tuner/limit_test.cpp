@@ -1,0 +1,39 @@
+// What limits a task: the arithmetic that its operands allow, or memory.
+#include <gtest/gtest.h>
+
+#include "core/codegen/host_target.h"
+#include "tests/schedules/programs.h"
+#include "tuner/tasks.h"
+
+namespace lathe::tuner {
+namespace {
+
+double rate(const char* target, DataType operands, DataType sum) {
+  return product_rate(schedule::narrow_product({.m = 8, .n = 32, .k = 64}, operands, operands, sum),
+                      codegen::resolve_target(target));
+}
+
+TEST(ProductRate, IsOfTheOperandsType) {
+  EXPECT_EQ(rate("cpu:mcpu=znver4", kFloat32, kFloat32), 1);
+  EXPECT_EQ(rate("cpu:mcpu=znver4", kBFloat16, kFloat32), 2);
+  EXPECT_EQ(rate("cpu:mcpu=cascadelake", kUInt8, kInt32), 4);
+  EXPECT_EQ(rate("cpu:mcpu=cascadelake", kBFloat16, kFloat32), 1) << "no instruction: as float32";
+  EXPECT_EQ(rate("cpu:mcpu=sapphirerapids", kBFloat16, kFloat32), 16) << "in tiles";
+  EXPECT_EQ(rate("cpu:mcpu=sapphirerapids", kInt8, kInt32), 32);
+  EXPECT_EQ(rate("cpu:mcpu=sapphirerapids,mattr=-amx-tile;-amx-bf16;-amx-int8", kInt8, kInt32), 4);
+  EXPECT_EQ(product_rate(schedule::elementwise(4, 8), codegen::resolve_target("cpu:mcpu=znver4")), 1);
+}
+
+TEST(LimitOf, DividesTheOperations) {
+  Task task;
+  task.flops = 64e9, task.bytes = 1e9;
+  const MachineLimits limits{.flops = 32e9, .bandwidth = 1e9};
+  EXPECT_EQ(limit_of(task, limits).seconds, 2);
+  EXPECT_STREQ(limit_of(task, limits).name(), "compute");
+  task.products = 4;
+  EXPECT_EQ(limit_of(task, limits).seconds, 1);
+  EXPECT_STREQ(limit_of(task, limits).name(), "memory");
+}
+
+}  // namespace
+}  // namespace lathe::tuner
