@@ -1,6 +1,7 @@
 // How many channels go into a block.
 #pragma once
 
+#include "core/support/dtype.h"
 #include "core/tir/target.h"
 
 namespace lathe::relay {
