@@ -211,7 +211,7 @@ class Model {
   /// Tiles for so many rows, or groups.
   static int64_t parts(int64_t rows) { return (rows + kTileRows - 1) / kTileRows; }
 
-  /// As tile_cost, in tile registers: products, and what of operands comes from the caches meanwhile.
+  /// Products, and what of operands comes from the caches meanwhile.
   double cost_in_tile_registers(const std::vector<int64_t>& sizes) const {
     const auto results = static_cast<double>(product(sizes)), height = static_cast<double>(rows(sizes));
     const double columns = results / height, products = static_cast<double>(parts(rows(sizes))) * columns;
@@ -252,16 +252,13 @@ class Model {
     return std::sqrt(std::hypot(multiply_adds * multiply_adds, loads * loads));
   }
 
-  /// Cycles for one vector of results and one step. The slowest of three counts: multiply-adds, loads, and
-  /// the latency of an accumulator's chain of additions, which a tile of too few results waits for.
+  /// Cycles for one vector of results and one step, in the registers that code generation takes.
   double tile_cost(const std::vector<int64_t>& sizes) const {
-    const double in_vectors = cost_in_vectors(sizes);
-    if (!fits_tile_registers(sizes)) return in_vectors;
-    const double in_tiles = cost_in_tile_registers(sizes);
-    // As code generation decides: bfloat16 always, bytes where there are some.
-    return registers(sizes) > target_.vector_registers ? in_tiles : std::min(in_vectors, in_tiles);
+    return fits_tile_registers(sizes) ? cost_in_tile_registers(sizes) : cost_in_vectors(sizes);
   }
 
+  /// The slowest of three counts: multiply-adds, loads, and the latency of an accumulator's chain of
+  /// additions, which a tile of too few results waits for.
   double cost_in_vectors(const std::vector<int64_t>& sizes) const {
     auto results = static_cast<double>(product(sizes));
     double loaded = 0;
