@@ -24,7 +24,8 @@ struct TileNest {
   int64_t groups = 0;            // along k
 };
 
-/// Null where `loop` is not the outermost of such a nest.
+/// Null where `loop` is not the outermost of such a nest. Its loops and loads are those of the program, which
+/// lives on.
 std::optional<TileNest> tile_nest_of(const tir::For& loop);
 
 }  // namespace lathe::codegen

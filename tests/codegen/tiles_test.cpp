@@ -51,8 +51,7 @@ std::string nest_text(int64_t rows, int64_t row_elements, const char* second_gro
       rows, body);
 }
 
-std::optional<TileNest> nest_in(const std::string& text) {
-  const tir::Func func = tir::parse_func(text);
+std::optional<TileNest> nest_in(const tir::Func& func) {
   std::optional<TileNest> found;
   post_order(func->body, [&](const NodeRef& node) {
     const auto* loop = node.as<tir::For>();
@@ -62,7 +61,8 @@ std::optional<TileNest> nest_in(const std::string& text) {
 }
 
 TEST(TileNest, HasRowsColumnsAndGroups) {
-  const std::optional<TileNest> nest = nest_in(nest_text(3, 80, "1"));
+  const tir::Func func = tir::parse_func(nest_text(3, 80, "1"));
+  const std::optional<TileNest> nest = nest_in(func);
   ASSERT_TRUE(nest);
   EXPECT_EQ(nest->rows, 3u);
   EXPECT_EQ(nest->row_stride, 80);
@@ -75,10 +75,10 @@ TEST(TileNest, HasRowsColumnsAndGroups) {
 }
 
 TEST(TileNest, IsOfNeighbouringGroups) {
-  EXPECT_FALSE(nest_in(nest_text(3, 80, "7"))) << "the second group lies elsewhere";
+  EXPECT_FALSE(nest_in(tir::parse_func(nest_text(3, 80, "7")))) << "the second group lies elsewhere";
   std::string text = nest_text(1, 80, "1");
   text.insert(text.find("t[0, ramp(16"), "t[0, ramp(0, 1, 16)] = broadcast(0.0, 16)\n");
-  EXPECT_FALSE(nest_in(text)) << "something else is stored in between";
+  EXPECT_FALSE(nest_in(tir::parse_func(text))) << "something else is stored in between";
 }
 
 TEST(Tiles, TakeProductsOfAnySize) {
