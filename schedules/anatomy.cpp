@@ -109,6 +109,13 @@ int64_t products_at_once(const Block& block) {
   return most;
 }
 
+DataType operand_type(const Block& block) {
+  const Buffer& sums = block.body.as<Store>()->buffer;
+  auto operand = std::find_if(block.reads.begin(), block.reads.end(),
+                              [&](const Region& read) { return read.buffer != sums; });
+  return operand == block.reads.end() ? sums->dtype : operand->buffer->dtype;
+}
+
 std::optional<DotProduct> dot_product(const Block& block) {
   const Binary* product = summed_product(block);
   if (!product || block.iters.empty() || block.iters.back().kind != IterKind::kReduce) return std::nullopt;

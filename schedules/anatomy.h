@@ -40,6 +40,8 @@ std::optional<DotProduct> dot_product(const tir::Block& block);
 /// How many products a lane of the block's sum can take at a time, wherever their operands lie: 4 of 8-bit
 /// integers, 2 of bfloat16; 1 for all else.
 int64_t products_at_once(const tir::Block& block);
+/// What a reduction multiplies, as it lies in memory; the type of its sums where it reads nothing else.
+DataType operand_type(const tir::Block& block);
 
 /// A load in the body of a reduction, by the variables it is indexed with.
 struct Operand {

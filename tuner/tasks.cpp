@@ -99,10 +99,7 @@ double product_rate(const tir::Func& func, const Target& target) {
   const Ref<tir::Block> block = schedule::dominant_reduction(func);
   const int64_t length = block ? schedule::products_at_once(*block) : 1;
   if (length == 1) return 1;
-  const tir::Buffer& sums = block->body.as<tir::Store>()->buffer;
-  const auto operand = std::find_if(block->reads.begin(), block->reads.end(),
-                                    [&](const tir::Region& read) { return read.buffer != sums; });
-  const DataType type = operand->buffer->dtype;
+  const DataType type = schedule::operand_type(*block);
   const MachineModel& machine = machine_of(target);
   const double dots = std::max(products_of(machine, type, true).at(target.vector_bits),
                                tile_rate(machine, target, type, kTileRows));

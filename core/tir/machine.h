@@ -28,8 +28,8 @@ struct MachineModel {
   RateByWidth bfloat16_dots{2, 2, 2};  // adding two products to each float32
   RateByWidth int16_dots{2, 2, 2};     // adding two products to each int32
   RateByWidth int8_dots{2, 2, 2};      // adding four products to each int32
-  /// The last but one and the last of vectors of 512 bits, in tile registers (AMX): 256 at a time for sixteen
-  /// rows, as many columns and groups of neighbours. 0: it has none.
+  /// bfloat16_dots and int8_dots of 512 bits, in tile registers (AMX): 256 at a time for sixteen rows, as
+  /// many columns and groups of neighbours. 0: it has none.
   double bfloat16_tiles = 0, int8_tiles = 0;
   RateByWidth loads{2, 2, 2};  // that the first-level cache answers
   double latency = 4;          // cycles from one multiply-add to the next of the same sum

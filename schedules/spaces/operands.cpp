@@ -131,14 +131,6 @@ bool repeats_elements(const Block& block, const Buffer& buffer) {
   return copied > kMost * elements;
 }
 
-/// What it multiplies, as it lies in memory.
-DataType operand_type(const Block& block) {
-  const Buffer& sums = block.body.as<Store>()->buffer;
-  auto operand = std::find_if(block.reads.begin(), block.reads.end(),
-                              [&](const Region& read) { return read.buffer != sums; });
-  return operand == block.reads.end() ? sums->dtype : operand->buffer->dtype;
-}
-
 /// The variable of a reduction whose neighbours a lane multiplies and adds together.
 struct Grouping {
   size_t variable;

@@ -7,7 +7,6 @@
 #include <algorithm>
 
 #include "core/codegen/llvm/emitter.h"
-#include "core/codegen/llvm/lanes.h"
 #include "core/codegen/tile_nest.h"
 #include "core/tir/machine.h"
 
