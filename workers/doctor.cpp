@@ -96,7 +96,7 @@ class Examination {
     for (const Check& check : kChecks) judge(check);
     isolated();
     quota();
-    gpus();
+    of_gpus();
     const std::string missing = missing_confinement();
     add("sandbox", {missing.empty() ? "complete" : "lacks " + missing, bad_if(!missing.empty())},
         "a newer kernel, or one built with it");
@@ -163,25 +163,25 @@ class Examination {
         "run outside the control group, or with cpuset instead of a quota");
   }
 
-  /// One line each.
-  void gpus() {
-    constexpr const char* kCheck = "GPU clocks";
-    const std::vector<GpuClocks> gpus = gpu_clocks(root_, nvml_library_);
-    if (gpus.empty()) add(kCheck, {"none: no GPU that its driver tells of"}, "");
-    for (const GpuClocks& gpu : gpus) {
-      const char* held = gpu.held ? ", held" : ", not known to be held";
-      if (gpu.slowed.empty())
-        add(kCheck,
-            {fmt::format("{}: {:.0f} of {:.0f} MHz{}", gpu.name, gpu.now_mhz, gpu.most_mhz, held),
-             note_if(!gpu.held)},
-            gpu.fix);
-      else
-        add(kCheck,
-            {fmt::format("{}: {:.0f} of {:.0f} MHz, slowed by {}", gpu.name, gpu.now_mhz, gpu.most_mhz,
-                         gpu.slowed),
-             Verdict::kBad},
-            gpu.fix);
+  /// A line each of the clocks, and of the load.
+  void of_gpus() {
+    constexpr const char *kClocks = "GPU clocks", *kLoad = "GPU load";
+    const std::vector<Gpu> all = gpus(root_, nvml_library_);
+    if (all.empty()) add(kClocks, {"none: no GPU that its driver tells of"}, "");
+    for (const Gpu& gpu : all) {
+      const std::string slowed = gpu.slowed.empty() ? "" : ", slowed by " + gpu.slowed;
+      const std::string held = gpu.held ? ", held" : ", not known to be held";
+      add(kClocks,
+          {fmt::format("{}: {:.0f} of {:.0f} MHz{}", gpu.name, gpu.now_mhz, gpu.most_mhz,
+                       slowed.empty() ? held : slowed),
+           slowed.empty() ? note_if(!gpu.held) : Verdict::kBad},
+          gpu.fix);
     }
+    for (const Gpu& gpu : all)
+      if (gpu.busy)
+        add(kLoad,
+            {fmt::format("{}: {:.0f}% of the time", gpu.name, 100 * *gpu.busy), bad_if(*gpu.busy > 0.05)},
+            "stop what computes there, or measure when it is done");
   }
 
   const std::string root_, nvml_library_;

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "workers/gpu_clocks.h"
+#include "workers/gpus.h"
 
 namespace lathe::worker {
 
@@ -37,8 +37,8 @@ ForeignLoad foreign_load(const std::string& before, const std::string& after, do
 /// Watches this machine for so long.
 ForeignLoad watch_load(double seconds);
 
-/// What the system tells of itself below `root`: clocks, of GPUs too, threads of cores, interrupts of others.
-/// Never fails: what it does not tell is said to be so.
+/// What the system tells of itself below `root`: clocks and load of GPUs, threads of cores, interrupts of
+/// others. Never fails: what it does not tell is said to be so.
 std::vector<Finding> examine(const std::string& root, const ForeignLoad& load,
                              const std::string& nvml_library = kNvmlLibrary);
 

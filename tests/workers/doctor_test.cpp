@@ -77,9 +77,9 @@ TEST_F(Doctor, KnowsWhatElseDisturbs) {
 class DoctorOfGpus : public Doctor {
  protected:
   ~DoctorOfGpus() override { unsetenv("FAKE_GPU_0"), unsetenv("FAKE_GPU_2"); }
-  std::vector<Finding> gpus(const char* library) {
+  std::vector<Finding> gpus(const char* library, const std::string& check = "GPU clocks") {
     std::vector<Finding> found = examine(folder_.path(), {}, library);
-    std::erase_if(found, [](const Finding& finding) { return finding.check != "GPU clocks"; });
+    std::erase_if(found, [&](const Finding& finding) { return finding.check != check; });
     return found;
   }
 };
@@ -102,8 +102,7 @@ TEST_F(DoctorOfGpus, AsksNvidiasLibrary) {
   EXPECT_EQ(found[0].fix, "nvidia-smi -i 0 -lgc 1485");
   EXPECT_EQ(found[1].found, "Fake 2: 900 of 1980 MHz, slowed by its power limit, heat");
   EXPECT_EQ(found[1].verdict, Verdict::kBad);
-  EXPECT_EQ(found[1].fix, "nvidia-smi -i 2 -lgc 1485")
-      << "its number on the board, not its place in the list";
+  EXPECT_EQ(found[1].fix, "nvidia-smi -i 2 -lgc 810") << "its number on the board, not its place in the list";
   setenv("FAKE_GPU_0", "1410 1980 2", 1);  // as somebody chose
   unsetenv("FAKE_GPU_2");                  // a driver that tells no clock
   found = gpus(FAKE_NVML);
@@ -111,6 +110,26 @@ TEST_F(DoctorOfGpus, AsksNvidiasLibrary) {
   EXPECT_EQ(found[0].found, "Fake 0: 1410 of 1980 MHz, held");
   EXPECT_EQ(found[0].verdict, Verdict::kGood);
   EXPECT_EQ(found[0].fix, "");
+}
+
+TEST_F(DoctorOfGpus, NoticesWhatElseComputesThere) {
+  setenv("FAKE_GPU_0", "1410 1980 1 0", 1);
+  setenv("FAKE_GPU_2", "1350 1980 4 99", 1);
+  put("/sys/class/drm/card1/device/pp_dpm_sclk", "0: 300Mhz *");
+  put("/sys/class/drm/card1/device/gpu_busy_percent", "40");
+  std::vector<Finding> found = gpus(FAKE_NVML, "GPU load");
+  ASSERT_EQ(found.size(), 3u);
+  EXPECT_EQ(found[0].found, "Fake 0: 0% of the time");
+  EXPECT_EQ(found[0].verdict, Verdict::kGood);
+  EXPECT_EQ(found[1].found, "Fake 2: 99% of the time");
+  EXPECT_EQ(found[1].verdict, Verdict::kBad);
+  EXPECT_EQ(found[1].fix, "stop what computes there, or measure when it is done");
+  EXPECT_EQ(found[2].found, "card1: 40% of the time");
+  setenv("FAKE_GPU_0", "1410 1980 1", 1);
+  unsetenv("FAKE_GPU_2");
+  found = gpus(FAKE_NVML, "GPU load");
+  ASSERT_EQ(found.size(), 1u) << "of a driver that does not tell nothing is said";
+  EXPECT_EQ(found[0].found, "card1: 40% of the time");
 }
 
 TEST_F(DoctorOfGpus, ReadsTheFilesOfAmdsDriver) {

@@ -1,5 +1,5 @@
 // NVIDIA's management library as a machine of three GPUs would have it: the second has failed. Which clocks
-// the others run at is in the environment, as "now most reasons".
+// the others run at is in the environment, as "now most reasons", and with a fourth number how busy they are.
 #include <cstdio>
 #include <cstdlib>
 
@@ -11,16 +11,18 @@ int gpus[3];
 struct State {
   unsigned now = 0, most = 0;
   unsigned long long reasons = 0;
+  int busy = -1;
 };
 
 State state_of(void* device) {
   State state;
   const char* text = getenv(device == &gpus[0] ? "FAKE_GPU_0" : "FAKE_GPU_2");
-  if (text && sscanf(text, "%u %u %llx", &state.now, &state.most, &state.reasons) != 3) abort();
+  if (text && sscanf(text, "%u %u %llx %d", &state.now, &state.most, &state.reasons, &state.busy) < 3)
+    abort();
   return state;
 }
 
-constexpr int kSuccess = 0, kFailed = 15;  // NVML_ERROR_GPU_IS_LOST
+constexpr int kSuccess = 0, kNotSupported = 3, kFailed = 15;  // NVML_ERROR_GPU_IS_LOST
 int open_calls = 0;
 
 }  // namespace
@@ -51,6 +53,13 @@ int nvmlDeviceGetClockInfo(void* device, int type, unsigned* megahertz) {
 int nvmlDeviceGetMaxClockInfo(void* device, int type, unsigned* megahertz) {
   *megahertz = state_of(device).most;
   return type == 1 ? kSuccess : kFailed;
+}
+int nvmlDeviceGetUtilizationRates(void* device, unsigned* percent) {
+  const int busy = state_of(device).busy;
+  if (busy < 0) return kNotSupported;
+  percent[0] = static_cast<unsigned>(busy);
+  percent[1] = 7;  // of the time memory was read or written
+  return kSuccess;
 }
 int nvmlDeviceGetCurrentClocksThrottleReasons(void* device, unsigned long long* reasons) {
   *reasons = state_of(device).reasons;

@@ -1,4 +1,4 @@
-#include "workers/gpu_clocks.h"
+#include "workers/gpus.h"
 
 #include <dlfcn.h>
 
@@ -59,6 +59,15 @@ class Nvml {
     unsigned megahertz = 0;
     return call<int(void*, int, unsigned*)>(function, device.handle, kProcessors, &megahertz) ? megahertz : 0;
   }
+  std::optional<double> busy(const Device& device) const {
+    // nvmlUtilization_t, in percent
+    struct {
+      unsigned processors, memory;
+    } used{};
+    if (!call<int(void*, void*)>("nvmlDeviceGetUtilizationRates", device.handle, static_cast<void*>(&used)))
+      return std::nullopt;
+    return used.processors / 100.0;
+  }
   unsigned long long reasons(const Device& device) const {
     unsigned long long reasons = 0;
     call<int(void*, unsigned long long*)>("nvmlDeviceGetCurrentClocksThrottleReasons", device.handle,
@@ -89,12 +98,12 @@ constexpr Reason kReasons[] = {
     {0x20, "heat"},           {0x40, "heat"},        {0x80, "the power supply"},
     {0x100, "a display"}};
 
-std::vector<GpuClocks> nvidia_clocks(const std::string& library) {
-  std::vector<GpuClocks> all;
+std::vector<Gpu> nvidia_gpus(const std::string& library) {
+  std::vector<Gpu> all;
   const Nvml nvml(library);
   for (const Nvml::Device& device : nvml.devices()) {
-    GpuClocks gpu{device.name, nvml.clock("nvmlDeviceGetClockInfo", device),
-                  nvml.clock("nvmlDeviceGetMaxClockInfo", device)};
+    Gpu gpu{device.name, nvml.clock("nvmlDeviceGetClockInfo", device),
+            nvml.clock("nvmlDeviceGetMaxClockInfo", device)};
     if (gpu.now_mhz <= 0 || gpu.most_mhz <= 0) continue;
     const unsigned long long reasons = nvml.reasons(device);
     gpu.held = (reasons & kChosen) != 0;
@@ -103,8 +112,11 @@ std::vector<GpuClocks> nvidia_clocks(const std::string& library) {
       if ((reasons & reason.bit) && std::find(slowed.begin(), slowed.end(), reason.text) == slowed.end())
         slowed.emplace_back(reason.text);
     gpu.slowed = join_text(slowed, ", ");
-    // The driver rounds to a clock that there is. Below the most, which a warm board does not keep.
-    gpu.fix = fmt::format("nvidia-smi -i {} -lgc {:.0f}", device.number, 0.75 * gpu.most_mhz);
+    // The driver rounds to a clock that there is. Below the most, which a warm board does not keep, and below
+    // what it has come down to: products of bfloat16 at its power limit held an H100 at two thirds.
+    const double kept = gpu.slowed.empty() ? gpu.most_mhz : std::min(1.2 * gpu.now_mhz, gpu.most_mhz);
+    gpu.fix = fmt::format("nvidia-smi -i {} -lgc {:.0f}", device.number, 0.75 * kept);
+    gpu.busy = nvml.busy(device);
     all.push_back(std::move(gpu));
   }
   return all;
@@ -113,7 +125,7 @@ std::vector<GpuClocks> nvidia_clocks(const std::string& library) {
 // ---- AMD
 
 /// Of lines such as "1: 1900Mhz *", where the star is at the level that is in force.
-void read_levels(const std::string& text, GpuClocks& gpu) {
+void read_levels(const std::string& text, Gpu& gpu) {
   std::istringstream lines(text);
   for (std::string line; std::getline(lines, line);) {
     const size_t colon = line.find(':');
@@ -123,35 +135,37 @@ void read_levels(const std::string& text, GpuClocks& gpu) {
   }
 }
 
-std::vector<GpuClocks> amd_clocks(const std::string& root) {
-  std::vector<std::pair<int, GpuClocks>> found;
+std::vector<Gpu> amd_gpus(const std::string& root) {
+  std::vector<std::pair<int, Gpu>> found;
   std::error_code error;
   for (const fs::directory_entry& entry : fs::directory_iterator(root + "/sys/class/drm", error)) {
     const std::string card = entry.path().filename();
     // "card0-HDMI-A-1" is a connector.
     if (!card.starts_with("card") || card.find_first_not_of("0123456789", 4) != std::string::npos) continue;
     const std::string folder = fmt::format("/sys/class/drm/{}/device", card);
-    GpuClocks gpu{.name = first_line(root + folder + "/product_name")};
+    Gpu gpu{.name = first_line(root + folder + "/product_name")};
     if (gpu.name.empty()) gpu.name = card;
     read_levels(whole_text(root + folder + "/pp_dpm_sclk"), gpu);
     if (gpu.now_mhz <= 0) continue;
     const std::string level = first_line(root + folder + "/power_dpm_force_performance_level");
     gpu.held = !level.empty() && level != "auto";
+    if (const std::string busy = first_line(root + folder + "/gpu_busy_percent"); !busy.empty())
+      gpu.busy = std::atof(busy.c_str()) / 100;
     gpu.fix = fmt::format("echo profile_standard > {}/power_dpm_force_performance_level", folder);
     found.emplace_back(std::atoi(card.c_str() + 4), std::move(gpu));
   }
   // A folder lists its files in any order.
   std::sort(found.begin(), found.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
-  std::vector<GpuClocks> all;
+  std::vector<Gpu> all;
   for (auto& [number, gpu] : found) all.push_back(std::move(gpu));
   return all;
 }
 
 }  // namespace
 
-std::vector<GpuClocks> gpu_clocks(const std::string& root, const std::string& nvml_library) {
-  std::vector<GpuClocks> all = nvidia_clocks(nvml_library);
-  for (GpuClocks& gpu : amd_clocks(root)) all.push_back(std::move(gpu));
+std::vector<Gpu> gpus(const std::string& root, const std::string& nvml_library) {
+  std::vector<Gpu> all = nvidia_gpus(nvml_library);
+  for (Gpu& gpu : amd_gpus(root)) all.push_back(std::move(gpu));
   return all;
 }
 
