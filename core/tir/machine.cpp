@@ -296,6 +296,11 @@ double tile_rate(const MachineModel& machine, const Target& target, DataType ope
          static_cast<double>(steps * kTileRows);
 }
 
+double dot_rate(const MachineModel& machine, const Target& target, DataType operands, int64_t groups) {
+  return std::max(products_of(machine, operands, true).at(target.vector_bits),
+                  kReachedOfTiles * tile_rate(machine, target, operands, groups));
+}
+
 double l3_rate(const MachineModel& machine) {
   // Fitted. Where an operand is larger than the second-level cache, tiles read it in pieces that end before
   // the processor has begun to fetch ahead.

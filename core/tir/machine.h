@@ -102,6 +102,10 @@ double tile_rate(const MachineModel& machine, const Target& target, DataType ope
 /// What products reach of it: sums go through memory, and products wait for operands.
 inline constexpr double kReachedOfTiles = 0.4;
 
+/// The larger of what dot products of such operands reach a cycle in vectors and in tile registers, in
+/// vectors.
+double dot_rate(const MachineModel& machine, const Target& target, DataType operands, int64_t groups);
+
 /// Bytes a cycle from beyond the second-level cache, as tiles read: rows of some hundred bytes here and
 /// there.
 double l3_rate(const MachineModel& machine);

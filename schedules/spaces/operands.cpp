@@ -160,10 +160,8 @@ std::optional<Grouping> grouping_of(const Block& block, const std::vector<Readin
   return best;
 }
 
-/// Vectors of such groups that tile registers would add in a cycle; 0 where there are none.
-double tiles_along(const Block& block, const Grouping& groups, const Target& target) {
-  const int64_t count = int_value(block.iters[groups.variable].extent) / groups.length;
-  return tile_rate(machine_of(target), target, operand_type(block), count);
+int64_t count_of(const Block& block, const Grouping& groups) {
+  return int_value(block.iters[groups.variable].extent) / groups.length;
 }
 
 /// Groups along `k` are whole groups in memory.
@@ -186,8 +184,7 @@ double saved_by_groups(const Block& block, const Grouping& groups, const Target&
   const DataType operands = operand_type(block);
   if (operands != kBFloat16) return 1 - 1 / length;
   const MachineModel& machine = machine_of(target);
-  const double dots = std::max(products_of(machine, operands, true).at(target.vector_bits),
-                               kReachedOfTiles * tiles_along(block, groups, target));
+  const double dots = dot_rate(machine, target, operands, count_of(block, groups));
   return 1 - machine.multiply_adds.at(target.vector_bits) / (length * dots);
 }
 
@@ -248,7 +245,9 @@ bool prepare_operands(Schedule& s, const Target& target, const Policy& policy) {
     if (!reading.contiguous && !is_packable(reading)) return false;
   std::optional<Grouping> groups = grouping_of(*block, readings);
   // Tiles have whole vectors.
-  if (groups && extent > target.lanes() && tiles_along(*block, *groups, target) > 0) width = target.lanes();
+  if (groups && extent > target.lanes() &&
+      tile_rate(machine_of(target), target, operand_type(*block), count_of(*block, *groups)) > 0)
+    width = target.lanes();
   auto in_place = [&](const Reading& reading) {
     const BlockIter& iter = block->iters[groups->variable];
     return !reading.varies && int_value(iter.extent) % groups->length == 0 &&

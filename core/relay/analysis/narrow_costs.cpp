@@ -95,8 +95,7 @@ NarrowCosts::Size NarrowCosts::size_of(const Call& product) {
 
 double NarrowCosts::dots(const Size& size, DataType operands) const {
   const int64_t groups = size.run / dot_length(operands, operands.is_int() ? kInt32 : kFloat32);
-  return std::max(products_of(machine_, operands, true).at(target_.vector_bits),
-                  kReachedOfTiles * tile_rate(machine_, target_, operands, groups));
+  return dot_rate(machine_, target_, operands, groups);
 }
 
 double NarrowCosts::cycles(const Size& size, DataType operands) const {
