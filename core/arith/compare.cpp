@@ -44,6 +44,21 @@ int64_t count_nested_divisions(const Poly& p) {
   return count;
 }
 
+/// Without a quotient that stands alone in it, `d` > 0 as another sum > 0: x//c + r > 0 is x + c*r > c - 1,
+/// and r - x//c > 0 is c*r - x > 0. Nothing where there is none.
+std::optional<Poly> without_quotient(const Poly& d) {
+  constexpr int64_t kMost = int64_t{1} << 31;  // coefficients, so that their products stay numbers
+  if (magnitude(d) >= kMost || std::abs(d.constant) >= kMost) return std::nullopt;
+  for (const Term& term : d.terms) {
+    const Binary* quotient = as_division(term, BinaryOp::kFloorDiv);
+    const int64_t* by = quotient ? as_int(quotient->b) : nullptr;
+    if (!by || *by <= 0 || *by >= kMost || std::abs(term.coefficient) != 1) continue;
+    const Poly x = decompose(quotient->a), rest = scale(add(d, {{term}, 0}, -1), *by);
+    return term.coefficient > 0 ? add(add(rest, x), constant_poly(1 - *by)) : add(rest, x, -1);
+  }
+  return std::nullopt;
+}
+
 /// The operands of a tree of one associative operation, from left to right.
 void flatten(BinaryOp op, const Expr& e, std::vector<Expr>& parts) {
   const Binary* b = e.as<Binary>();
@@ -78,6 +93,14 @@ Expr Simplifier::less(const Poly& a, const Poly& b) const {
     Bound range = bound(d);
     if (range.min >= 1) return imm(kBool, 1);
     if (range.max <= 0) return imm(kBool, 0);
+    if (std::optional<Poly> whole = without_quotient(d)) {
+      // What the quotient hid may cancel: 5x + (x + y)//3 < 7 is 16x + y < 21.
+      if (Poly simplified = recombine(*whole); count_divisions(simplified) < count_divisions(d)) {
+        d = std::move(simplified);
+        changed = true;
+        continue;
+      }
+    }
     // 0 < d is 0 <= (d - 1)//s for any s > 0: 8x + y < 16 is x < 2 when 0 <= y < 8.
     for (const Term& term : d.terms) {
       if (term.coefficient == INT64_MIN) continue;

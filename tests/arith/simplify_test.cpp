@@ -94,6 +94,14 @@ TEST_F(SimplifyTest, ComparisonsByBounds) {
   EXPECT_EQ(simplified(less(Expr(i) * 8 + j, 16)), "(i < 2)");
   EXPECT_EQ(simplified(less_equal(1, Expr(i))), "(0 < i)");
   EXPECT_EQ(simplified(less(Expr(x) * 4, 10)), "(x < 3)");
+  EXPECT_EQ(simplified(less(floordiv(Expr(x), 3), 5)), "(x < 15)");
+  EXPECT_EQ(simplified(less(5, floordiv(Expr(x) + y, 3))), "(17 < (x + y))");
+  EXPECT_EQ(simplified(less(y, floordiv(Expr(x), 3) * -1)), "(((y * 3) + x) < 0)");
+  // A column of 3 channels, of vectors of 16 elements.
+  EXPECT_EQ(simplified(less(floordiv(Expr(x) * 16 + j, 3), 7)), "(((x * 16) + j) < 21)");
+  // A quotient of which there are several, or by what nobody knows.
+  EXPECT_EQ(simplified(less(floordiv(Expr(x), 3) * 2, floordiv(Expr(y), 5))), "((((x // 3) * 10) + 4) < y)");
+  EXPECT_EQ(simplified(less(floordiv(Expr(x), n), 5)), "((x // n) < 5)");
   EXPECT_EQ(simplified(equal(Expr(x) * 2, 5)), "0");
   EXPECT_EQ(simplified(equal(Expr(i), 40)), "0");
   EXPECT_EQ(simplified(logical_not(less(Expr(x), 5))), "(4 < x)");
