@@ -20,8 +20,7 @@ struct FunctionCase {
 
 double sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
 constexpr FunctionCase kFunctions[] = {
-    {Intrinsic::kExp, std::exp, -87.3f, 88.7f, 1.5},
-    {Intrinsic::kExp, std::exp, -103.0f, -87.4f, 1.5},
+    {Intrinsic::kExp, std::exp, -87.336f, 88.7f, 1.5},
     {Intrinsic::kExp, std::exp, -0.01f, 0.01f, 1.0},
     {Intrinsic::kLog, std::log, 1e-38f, 1e38f, 1.5},
     {Intrinsic::kLog, std::log, 0.7f, 1.4f, 1.5},
@@ -112,15 +111,19 @@ TEST(VectorMath, KeepsSpecialValues) {
   }
 }
 
-/// A softmax makes zeros of what a mask leaves out; a product that underflows takes tens of cycles.
-TEST(VectorMath, ZerosOfMasksDoNotUnderflow) {
-  const std::vector<float> inputs{-1e9f, -1e30f, -std::numeric_limits<float>::infinity(), -1e4f,
-                                  -200,  -180,   std::numeric_limits<float>::lowest(),    -177};
-  std::vector<Tensor> params{tensor_of(inputs, {8}, kFloat32), Tensor({8}, kFloat32)};
-  std::feclearexcept(FE_UNDERFLOW);
-  run_kernel(map_func(Intrinsic::kExp, 8, 8), resolve_target("cpu:mcpu=nehalem"), params);
-  EXPECT_EQ(std::fetestexcept(FE_UNDERFLOW), 0);
-  for (int i = 0; i < 8; ++i) EXPECT_EQ(params[1].as<float>()[i], 0) << inputs[static_cast<size_t>(i)];
+/// A softmax makes zeros of what a mask leaves out; subnormal numbers take a hundred cycles, there and where
+/// they are multiplied afterwards.
+TEST(VectorMath, WhatIsLeftOutByAMaskIsZero) {
+  const std::vector<float> inputs{
+      -1e9f, -1e30f, -std::numeric_limits<float>::infinity(), -1e4f, -104, -103,
+      -200,  -100,   std::numeric_limits<float>::lowest(),    -95,   -90,  -87.34f};
+  for (const Target& target : {resolve_target("cpu"), resolve_target("cpu:mcpu=nehalem")}) {
+    std::vector<Tensor> params{tensor_of(inputs, {12}, kFloat32), Tensor({12}, kFloat32)};
+    std::feclearexcept(FE_UNDERFLOW);
+    run_kernel(map_func(Intrinsic::kExp, 12, 4), target, params);
+    EXPECT_EQ(std::fetestexcept(FE_UNDERFLOW), 0) << target.cpu;
+    for (size_t i = 0; i < inputs.size(); ++i) EXPECT_EQ(params[1].as<float>()[i], 0) << inputs[i];
+  }
 }
 
 TEST(VectorMath, ConstantPowersAreThoseOfLibm) {

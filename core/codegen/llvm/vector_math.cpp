@@ -58,7 +58,7 @@ class Math {
   V scaled(V x, V n);
 
   V exp(V x);
-  V exp_of_bounded(V x);  // -176.1 <= x <= 88.8
+  V exp_of_bounded(V x);  // -87.4 <= x <= 88.8
   V exp_of_normal(V x);   // -87 <= x <= 88.8; infinity already from 88.4 on
   V expm1(V x);
   V log(V x);
@@ -174,17 +174,22 @@ Math::V Math::scaled(V x, V n) {
   return result;
 }
 
-/// Beyond these bounds the result is 0 or infinity; within them the power of two can be made. Below -104 it
-/// is 0 too, but of a product that underflows, which takes tens of cycles: at the lower bound, where what a
-/// mask leaves out of a softmax ends, it is made of factors that are 0.
-Math::V Math::exp(V x) { return exp_of_bounded(clamp(x, -176.1f, 88.8f)); }
+/// Beyond the upper bound the result is infinity. Below the logarithm of the least normal number it is 0, not
+/// subnormal: processors that compute with subnormal numbers by microcode take a hundred cycles for each
+/// vector that holds one, here and wherever the result goes. A mask of -100 before a softmax made most of
+/// them so.
+Math::V Math::exp(V x) {
+  constexpr float kLeastNormal = -87.3365f;  // its logarithm is -87.33654...
+  V y = exp_of_bounded(clamp(x, kLeastNormal, 88.8f));
+  return b_.CreateSelect(b_.CreateFCmpOLT(x, real(kLeastNormal)), real(0), y);
+}
 
 /// e^x = 2^n e^r.
 Math::V Math::exp_of_bounded(V x) {
   auto [n, r, whole] = reduce_by_ln2(x);
   V y = exp_of_rest(r);
   if (scales_) return scaled(y, n);
-  // 2^n in two steps: n reaches from -254, of two that are 0, through -149 (subnormal results) to 128.
+  // 2^n in two steps: n reaches from -126 to 128.
   V half = b_.CreateAShr(whole, integer(1));
   return b_.CreateFMul(b_.CreateFMul(y, power_of_two(half)), power_of_two(b_.CreateSub(whole, half)));
 }
