@@ -76,6 +76,8 @@ struct VectorReduction {
   std::optional<size_t> outermost;
   /// The variable along which the work that reads the results is cut between cores, where that is known.
   std::optional<size_t> read_along;
+  /// Another reduction, which it reads, may be computed in its loops, a part at a time.
+  bool takes_in = false;
 
   /// Some operand is the same for all lanes: a matrix product or a convolution, not a depthwise one or a
   /// pooling.

@@ -17,6 +17,9 @@ constexpr double kResultBytes = 4;
 constexpr double kPaddingCycles = 6;
 /// Cores are never quite equally fast: this share of a task is waited for at the end.
 constexpr double kRaggedEnd = 0.2;
+/// Of a kernel in whose tasks another reduction is computed a part at a time, where the last of them ends
+/// beyond the edge: nobody knows which of a part's results there are, and each is tested (Fit::kSingle).
+constexpr double kRaggedTasks = 1.1;
 constexpr size_t kCandidates = 64, kFewest = 56;
 /// The model knows less than a measurement: candidates may be this much worse than the best, and more where
 /// there are few.
@@ -239,6 +242,15 @@ class Model {
     return count * machine_.core_bandwidth < pixels * l3_rate(machine_) ? rows : channels;
   }
 
+  /// Along the innermost variable, which the other reduction's tiles lie along.
+  bool has_ragged_tasks(const Tiling& tiling) const {
+    for (size_t i = variables_.size(); i-- > 0;)
+      if (variables_[i] != reduction_.vector)
+        return tiles(tiling, i) > tiling.middle[i] &&
+               steps_of(reduction_, variables_[i], target_) % tiling.sizes[i] != 0;
+    return false;
+  }
+
   double cost(const Tiling& tiling, double tile_cost) const {
     std::vector<Level> nest = levels(tiling);
     double tasks = 1;
@@ -249,6 +261,7 @@ class Model {
     double data = memory.data / l3_rate(machine_);
     double cycles =
         std::max(compute, data) + kOverlap * std::min(compute, data) + tasks * machine_.task_cycles;
+    if (reduction_.takes_in && has_ragged_tasks(tiling)) cycles *= kRaggedTasks;
     auto cores = static_cast<double>(target_.cores);
     // The last round of tasks leaves cores idle.
     double rounds = static_cast<double>((static_cast<int64_t>(tasks) + target_.cores - 1) / target_.cores);

@@ -271,6 +271,7 @@ Chain reduction_chain(const Func& func, const Target& target) {
 
 std::set<std::string> schedule_chain(Schedule& s, Chain chain, const Target& target, const Policy& policy) {
   for (VectorReduction& each : chain) sample_inlined_padding(s, each, policy);
+  for (size_t i = 0; i + 1 < chain.size(); ++i) chain[i].takes_in = true;
   std::optional<BlockHandle> sum = sample_shares(s, chain, target, policy);
   Nest nest = schedule_tiled_reduction(s, chain[0], target, policy);
   std::set<std::string> done = std::move(nest.done);

@@ -160,6 +160,21 @@ std::vector<int64_t> parts(const VectorReduction& reduction, const Target& targe
   return result;
 }
 
+TEST(Tilings, TasksThatOthersAreComputedInEndWithRows) {
+  Target target = avx512_target();
+  for (int cores : {1, 2, 4})
+    for (int64_t width : {56, 100, 128, 131}) {
+      target.cores = cores;
+      VectorReduction conv = main_of(
+          conv2d({.height = 128, .width = width, .kernel = 1, .pad = 0, .lanes = 12, .in_lanes = 12}));
+      conv.takes_in = true;
+      const Tiling best = tilings(conv, target)[0];
+      const int64_t tiles = (width + best.sizes[2] - 1) / best.sizes[2];
+      EXPECT_TRUE(width % best.sizes[2] == 0 || best.middle[2] == tiles)
+          << width << ", " << cores << " cores";
+    }
+}
+
 TEST(Tilings, WindowsAreCutBetweenCoresAsTheirNeighboursAre) {
   Target target = avx512_target();
   target.l1_bytes = 48 << 10;
