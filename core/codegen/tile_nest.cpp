@@ -67,15 +67,17 @@ bool arrange(const std::vector<Addition>& additions, TileNest& nest) {
       return false;
     by_slot[slot].push_back({dot.same_at.constant, dot.each_at.constant});
   }
-  const size_t groups = by_slot.begin()->second.size();
+  for (auto& [slot, places] : by_slot) std::sort(places.begin(), places.end());
+  const std::vector<Place>& any = by_slot.begin()->second;
+  const size_t groups = any.size();
+  nest.group_stride = groups > 1 ? any[1].column - any[0].column : 0;
   std::map<Place, int64_t> slots;
   std::vector<int64_t> rows;
   for (auto& [slot, places] : by_slot) {
     if (places.size() != groups) return false;
-    std::sort(places.begin(), places.end());
     for (size_t g = 0; g < groups; ++g) {
       const auto step = static_cast<int64_t>(g);
-      if (places[g] != Place{places[0].row + step * terms, places[0].column + step * terms * kLanes})
+      if (places[g] != Place{places[0].row + step * terms, places[0].column + step * nest.group_stride})
         return false;
     }
     if (!slots.emplace(places[0], slot).second) return false;
@@ -130,16 +132,18 @@ std::optional<TileNest> tile_nest_of(const tir::For& loop) {
   nest.sum = stores[0]->value.dtype().element();
   if (!arrange(additions, nest)) return std::nullopt;
   // The sums go from one iteration to the next, so no loop may choose the iterations of another.
-  const int64_t step = nest.groups * nest.dot.terms;
   const int64_t* extent = as_int(innermost->extent);
-  if (extent && coefficient_of(nest.dot.same_at, innermost->var) == step &&
-      coefficient_of(nest.dot.each_at, innermost->var) == step * kLanes &&
-      is_apart(nest.dot.same_at, innermost->var) && is_apart(nest.dot.each_at, innermost->var)) {
+  const int64_t across = coefficient_of(nest.dot.each_at, innermost->var);
+  if (nest.groups == 1) nest.group_stride = across;
+  if (extent && coefficient_of(nest.dot.same_at, innermost->var) == nest.groups * nest.dot.terms &&
+      across == nest.groups * nest.group_stride && is_apart(nest.dot.same_at, innermost->var) &&
+      is_apart(nest.dot.each_at, innermost->var)) {
     nest.along_k = innermost;
     nest.loops.pop_back();
     nest.groups *= *extent;
   }
-  return nest;
+  // Each group is a row of a tile.
+  return nest.group_stride >= nest.dot.terms * kLanes ? std::optional(std::move(nest)) : std::nullopt;
 }
 
 }  // namespace lathe::codegen

@@ -69,13 +69,19 @@ TEST(TileNest, HasRowsColumnsAndGroups) {
   EXPECT_THAT(nest->columns, ElementsAre(0, 40 * 32));
   EXPECT_THAT(nest->slots, ElementsAre(0, 16, 32, 48, 64, 80));
   EXPECT_EQ(nest->groups, 40) << "20 steps of 2";
+  EXPECT_EQ(nest->group_stride, 32);
   ASSERT_TRUE(nest->along_k);
   EXPECT_EQ(nest->along_k->var->name, "i");
   EXPECT_EQ(nest->loops.size(), 1u);
 }
 
 TEST(TileNest, IsOfNeighbouringGroups) {
-  EXPECT_FALSE(nest_in(tir::parse_func(nest_text(3, 80, "7")))) << "the second group lies elsewhere";
+  const tir::Func apart = tir::parse_func(nest_text(3, 80, "7"));
+  const std::optional<TileNest> nest = nest_in(apart);
+  ASSERT_TRUE(nest) << "rows of a tile may lie apart";
+  EXPECT_EQ(nest->group_stride, 7 * 32);
+  EXPECT_FALSE(nest->along_k) << "which goes on between them";
+  EXPECT_FALSE(nest_in(tir::parse_func(nest_text(3, 80, "0")))) << "the second group is the first";
   std::string text = nest_text(1, 80, "1");
   text.insert(text.find("t[0, ramp(16"), "t[0, ramp(0, 1, 16)] = broadcast(0.0, 16)\n");
   EXPECT_FALSE(nest_in(tir::parse_func(text))) << "something else is stored in between";
@@ -173,6 +179,8 @@ TEST_F(TilesOracle, ProductsOfSeveralParts) {
 
 TEST_F(TilesOracle, Convolutions) {
   for (int64_t size : {9, 14, 28}) expect_same(schedule::dot_conv2d(kBFloat16, kBFloat16, size));
+  for (int64_t size : {9, 14}) expect_same(schedule::dot_conv2d(kUInt8, kInt8, size, 3, 64));
+  expect_same(schedule::dot_conv2d(kUInt8, kInt8, 17, 1, 64));
 }
 
 }  // namespace

@@ -228,9 +228,9 @@ class Emitter::TileEmitter {
       const std::vector<unsigned>& registers = is_whole ? tiles_.y : tiles_.y_end;
       const unsigned y = registers[c % registers.size()];
       const tir::Buffer& buffer = nest_.dot.each->buffer;
-      const FlatAccess from = at_step(nest_.dot.each_at, kTileRows, nest_.columns[c], is_whole);
+      const FlatAccess from = at_step(nest_.dot.each_at, nest_.group_stride, nest_.columns[c], is_whole);
       call(llvm::Intrinsic::x86_tileloadd64,
-           {number(y), e_.pointer_to(from, buffer), b_.getInt64(kTileBytes)});
+           {number(y), e_.pointer_to(from, buffer), b_.getInt64(nest_.group_stride * buffer->dtype.bytes())});
       for (const Tiles::Rows& part : tiles_.rows) {
         if (shares_x) load_x(part, is_whole);
         call(product_instruction(nest_.dot.same->buffer->dtype, buffer->dtype),
@@ -245,13 +245,14 @@ class Emitter::TileEmitter {
     const int64_t pitch = nest_.rows > 1 ? nest_.row_stride * buffer->dtype.bytes() : kTileBytes;
     call(llvm::Intrinsic::x86_tileloadd64,
          {number(is_whole ? part.x : part.x_end),
-          e_.pointer_to(at_step(nest_.dot.same_at, 1, first, is_whole), buffer), b_.getInt64(pitch)});
+          e_.pointer_to(at_step(nest_.dot.same_at, nest_.dot.terms, first, is_whole), buffer),
+          b_.getInt64(pitch)});
   }
 
-  /// `access` of the first step, `offset` elements further, in the step at hand. `across`: groups beside each
-  /// other for one along k.
-  FlatAccess at_step(FlatAccess access, int64_t across, int64_t offset, bool is_whole) const {
-    const int64_t elements = kTileRows * nest_.dot.terms * across;
+  /// `access` of the first step, `offset` elements further, in the step at hand. `apart`: elements from a
+  /// group to the next.
+  FlatAccess at_step(FlatAccess access, int64_t apart, int64_t offset, bool is_whole) const {
+    const int64_t elements = kTileRows * apart;
     if (nest_.along_k)
       std::erase_if(access.terms, [&](const auto& term) { return term.first == nest_.along_k->var; });
     access.constant += offset + (is_whole ? 0 : whole_ * elements);

@@ -117,7 +117,7 @@ TEST(AlterLayout, BlocksFollowTheVectorWidthAndTheChannels) {
         Case{16, "", {0, 8, 12, 12, 16, 16, 16, 16, 16}},
         Case{16, "znver4", {0, 8, 8, 8, 8, 16, 16, 16, 16}}}) {
     Target target = target_of(lanes);
-    target.cpu = cpu;
+    target.triple = "x86_64-linux-gnu", target.cpu = cpu;
     for (size_t i = 0; i < kChannels.size(); ++i)
       EXPECT_EQ(Blocks(target).best(kChannels[i]), blocks[i]) << lanes << " lanes, " << kChannels[i];
   }
@@ -234,6 +234,27 @@ TEST(AlterLayout, EightBitsAndBfloat16GroupTheInputChannels) {
         << "of four channels, one of zeros";
     EXPECT_EQ(constant_shape(weight_type(f, "nn.contrib_dense_pack")), (Index{2, 8 / group, 8, group}));
   }
+}
+
+/// Rows of tile registers are 64 bytes along the channels of a pixel.
+TEST(AlterLayout, BytesLieInRowsOfTilesWhereThoseMultiply) {
+  auto weight_for = [](const char* cpu, int64_t in, int64_t out) {
+    Target target = target_of(16);
+    target.triple = "x86_64-linux-gnu", target.cpu = cpu;
+    Net n({1, in, 4, 4});
+    auto attrs = std::make_unique<ConvAttrs>();
+    attrs->out_dtype = kInt32;
+    Expr data = typed_call("cast", {n.data()}, make<CastAttrs>(kUInt8));
+    Expr weight = typed_constant(random_tensor({out, in, 1, 1}, kInt8, 5));
+    Expr conv = typed_call("nn.conv2d", {data, weight}, seal(std::move(attrs)));
+    return constant_shape(
+        weight_type(altered(n.main(typed_call("cast", {conv}, make<CastAttrs>(kFloat32))), target),
+                    "nn.contrib_conv2d_NCHWc"));
+  };
+  EXPECT_EQ(weight_for("sapphirerapids", 128, 64), (Index{1, 2, 1, 1, 16, 64, 4}));
+  EXPECT_EQ(weight_for("sapphirerapids", 64, 48), (Index{3, 1, 1, 1, 16, 16, 4}));
+  EXPECT_EQ(weight_for("sapphirerapids", 96, 64), (Index{4, 6, 1, 1, 4, 16, 4})) << "no whole rows";
+  EXPECT_EQ(weight_for("znver4", 128, 64), (Index{4, 8, 1, 1, 4, 16, 4}));
 }
 
 TEST(AlterLayout, DepthwiseAndGroups) {

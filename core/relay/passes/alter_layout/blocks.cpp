@@ -14,10 +14,16 @@ Blocks::Blocks(const Target& target)
     : lanes_(std::clamp(target.lanes(), 4, 16)),
       lanes_at_once_(std::clamp(target.lanes_at_once(), 4, 16)),
       bfloat16_tiles_(tile_rate(machine_row(target).model, target, kBFloat16,
-                                lanes_ / dot_length(kBFloat16, kFloat32)) > 0) {}
+                                lanes_ / dot_length(kBFloat16, kFloat32)) > 0),
+      int8_tiles_(tile_rate(machine_row(target).model, target, kInt8, kTileRows) > 0) {}
 
-// A block of bytes is too few groups (tiles_pay).
 bool Blocks::fill_tiles(DataType operands) const { return bfloat16_tiles_ && operands == kBFloat16; }
+
+// A vector of bytes is too few groups (tiles_pay).
+int64_t Blocks::of_bytes_in_tiles(int64_t channels) const {
+  const int64_t block = kTileRows * dot_length(kInt8, kInt32);
+  return int8_tiles_ && channels % block == 0 ? block : 0;
+}
 
 /// A block is computed by whole instructions: one of 12 on a machine of 8 at once pays for 16.
 int64_t Blocks::lanes_paid(int64_t channels, int64_t block) const {

@@ -16,6 +16,8 @@ class Blocks {
   int64_t lanes() const { return lanes_; }
   /// Whether tile registers multiply such operands in blocks of whole vectors.
   bool fill_tiles(DataType operands) const;
+  /// The block in which they multiply bytes, a row of a register, where it divides the channels; else 0.
+  int64_t of_bytes_in_tiles(int64_t channels) const;
 
   /// The block, a multiple of 4 and of `unit`, that pays for the fewest lanes when the channels are filled up
   /// to whole blocks. Of those one that divides them, or fills up clearly less: 24 channels are two blocks of
@@ -50,7 +52,7 @@ class Blocks {
   bool is_better(int64_t channels, int64_t block, int64_t than) const;
 
   int64_t lanes_, lanes_at_once_;
-  bool bfloat16_tiles_;
+  bool bfloat16_tiles_, int8_tiles_;
 };
 
 }  // namespace lathe::relay

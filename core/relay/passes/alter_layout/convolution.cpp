@@ -90,14 +90,22 @@ bool rows_fill_vectors(const BlockedGraph& graph, const Call& e, const Channels&
   return !graph.found(e.args[0]).block || less > kTurning;
 }
 
+/// The block of bytes that the data is multiplied in by tile registers; else 0.
+int64_t data_in_tiles(const BlockedGraph& graph, const Call& e, const Channels& c) {
+  const DataType dtype = tensor_type_of(e.args[0])->dtype;
+  return products_at_once(e) > 1 && dtype.bytes() == 1 ? graph.blocks.of_bytes_in_tiles(c.in) : 0;
+}
+
 /// Results of fewer channels than a block are vectors along rows of NCHW, which strides and products of
 /// several channels at once do not allow: then the smallest block. So are those of more channels where that
-/// takes less. Tiles have whole vectors.
+/// takes less. Tiles have whole vectors, and those of bytes as many as the next convolution wants.
 int64_t block_of_results(const BlockedGraph& graph, const Call& e, const Channels& c, int64_t products) {
   constexpr int64_t kLeast = 4;
   const Ints& strides = attrs_as<ConvAttrs>(e.attrs).strides;
   if (c.out >= graph.blocks.lanes() && graph.blocks.fill_tiles(tensor_type_of(e.args[0])->dtype))
     return graph.blocks.lanes();
+  if (const int64_t block = graph.blocks.of_bytes_in_tiles(c.out); block && data_in_tiles(graph, e, c))
+    return block;
   const bool in_rows = products == 1 && (strides.empty() || strides.back() == 1);
   const int64_t block = graph.blocks.best(c.out, products);
   if (!block) return in_rows ? 0 : kLeast;
@@ -112,7 +120,8 @@ Blocked whole_convolution(BlockedGraph& graph, const Call& e, const Channels& c,
   // (NCHW1c is NCHW). Padding is copied in blocks, though, so then in one block of all channels.
   bool few = c.in <= graph.blocks.lanes() && !graph.found(original).block;
   bool in_place = few && products == 1 && (c.in == 1 || is_unpadded(attrs_as<ConvAttrs>(e.attrs)));
-  int64_t in_block = in_place ? 1 : block_of(graph, original, products, graph.blocks.read(c.in, products));
+  int64_t in_block = in_place ? 1 : data_in_tiles(graph, e, c);
+  if (!in_block) in_block = block_of(graph, original, products, graph.blocks.read(c.in, products));
   Expr data = in_place ? with_last_axis(graph.visit(original)) : graph.as_blocked(original, in_block).expr;
   // Weights of the channels beyond are 0, for what is read and for results.
   Expr all = extended(extended(kernel, 1, round_up(c.in, in_block)), 0, round_up(c.out, out_block));
