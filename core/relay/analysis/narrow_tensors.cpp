@@ -59,6 +59,16 @@ NarrowTensors::NarrowTensors(const Ref<Function>& function, const IsProduct& is_
   post_order(function->body, [&](const NodeRef& node) {
     if (dynamic_cast<const RelayNode*>(node.get())) order_.push_back(node.cast<RelayNode>());
   });
+  for (const Expr& e : order_) {
+    const Op* op = operator_of(e);
+    if (!op) continue;
+    const auto& args = e.as<Call>()->args;
+    const bool beside = op->fusion <= Fusion::kInjective &&
+                        std::any_of(args.begin(), args.end(),
+                                    [&](const Expr& arg) { return of_products_.count(arg.get()) > 0; });
+    if (beside || (op->narrow == NarrowRule::kProduct && is_product(*e.as<Call>())))
+      of_products_.insert(e.get());
+  }
   do {
     // Sums are taken as willing at first. One that turns out to have a real operand is refused for good,
     // which may make other tensors real: again, until no sum is refused. Refusals only grow, so it ends.
@@ -129,14 +139,22 @@ void NarrowTensors::read_choice(const Call& call) {
   }
 }
 
-/// Refuses sums that would read one tensor narrow and one real; true when there were any.
+bool NarrowTensors::is_near_product(const Expr& e) const {
+  const Readers by = readers(e);
+  return by.data || by.weight || of_products_.count(e.get());
+}
+
+/// Refuses sums that would read one tensor narrow and one real, or two for no product; true when there were
+/// any.
 bool NarrowTensors::refuse_sums() {
   size_t before = refused_.size();
   for (const Expr& e : order_) {
     const Op* op = operator_of(e);
     if (!op || op->narrow != NarrowRule::kSum || !sums_narrow(*e.as<Call>())) continue;
     const auto& args = e.as<Call>()->args;
-    if (!is_narrow(args[0]) || !is_narrow(args[1])) refused_.insert(e.get());
+    if (!is_narrow(args[0]) || !is_narrow(args[1]) ||
+        (!is_near_product(args[0]) && !is_near_product(args[1])))
+      refused_.insert(e.get());
   }
   return refused_.size() > before;
 }

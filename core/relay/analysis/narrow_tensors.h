@@ -20,7 +20,8 @@ Expr chosen_from(const Expr& e);
 
 /// A tensor is stored narrow where a product reads it, or where all who read it do as well on narrow numbers
 /// (NarrowRule); what an operator that only moves or chooses elements makes of it goes by the readers of the
-/// result. A sum takes both of its tensors narrow or none.
+/// result. A sum takes both of its tensors narrow or none: none where no product computes or reads either,
+/// for then they need not lie in memory at all.
 class NarrowTensors {
  public:
   /// What reads a tensor.
@@ -48,10 +49,12 @@ class NarrowTensors {
   void read_by_operator(const Call& call, const Op& op, const IsProduct& is_product);
   void read_choice(const Call& call);
   bool refuse_sums();
+  bool is_near_product(const Expr& e) const;
 
   std::vector<Expr> order_;  // operands first
   std::unordered_map<const Node*, Readers> readers_;
-  std::unordered_set<const Node*> refused_;  // sums of which one operand is real
+  std::unordered_set<const Node*> of_products_;  // what products compute, and operators beside them
+  std::unordered_set<const Node*> refused_;      // sums of which one operand is real
 };
 
 }  // namespace lathe::relay

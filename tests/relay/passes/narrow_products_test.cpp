@@ -137,6 +137,22 @@ TEST(Quantization, SumsOfTensorsThatANormReadsStayReal) {
   EXPECT_EQ(type_of(calls_of(mixed, "nn.standardize")[0]->args[0]), kFloat32);
 }
 
+/// A rotary embedding, say: its operands need not lie in memory.
+TEST(Quantization, SumsBesideNoProductStayReal) {
+  const auto elementwise = [](uint64_t seed) {
+    return typed_call("tanh", {typed_constant(random_tensor({4, 8}, kFloat32, seed))});
+  };
+  const Expr sum = typed_call("add", {elementwise(5), elementwise(6)});
+  const auto casts = [](const Expr& body) {
+    return calls_of(to_mixed_precision(closed(body), NarrowCosts::none()), "cast").size();
+  };
+  EXPECT_EQ(casts(sum), 0u);
+  EXPECT_EQ(calls_of(quantize(closed(sum), NarrowCosts::none(), interpreted_ranges), "qnn.quantize").size(),
+            0u);
+  EXPECT_EQ(casts(dense(sum, 8, 7)), 2u) << "what the product reads";
+  EXPECT_GT(casts(typed_call("add", {sum, dense(sum, 8, 7)})), 2u) << "a residual is stored narrow";
+}
+
 struct ZeroPoints {
   DataType x, y;
   int64_t x_zero, y_zero;
