@@ -43,7 +43,7 @@ void require_type(const char* kind, const Port& port, const Plan& plan, const Te
 
 Executor::Executor(std::shared_ptr<const Module> module, const LatheParallel* parallel)
     : module_(std::move(module)),
-      parallel_(parallel),
+      turns_(module_->plan(), parallel, Turns::Runs::kOnce),
       dims_(plan().dims.size()),
       next_dims_(plan().dims.size()),
       inputs_(plan().inputs.size()),
@@ -55,7 +55,7 @@ Executor::Executor(std::shared_ptr<const Module> module, const LatheParallel* pa
     first_buffer_.push_back(buffers);
     buffers += step.args.size();
   }
-  if (module_->program()) machine_ = std::make_unique<Machine>(*module_->program(), parallel_);
+  if (module_->program()) machine_ = std::make_unique<Machine>(*module_->program(), parallel);
   buffers_.resize(buffers);
   if (has_open_dims()) return;
   arena_bytes_ = plan().arena_bytes;
@@ -238,7 +238,7 @@ void Executor::copy_outputs() {
 void Executor::call(size_t step) {
   // Planned with the tensors, so that it does not overlap one that the step needs.
   void* workspace = static_cast<char*>(arena_.get()) + plan().steps[step].workspace_at;
-  int32_t code = module_->kernel(step)(buffers_.data() + first_buffer_[step], workspace, parallel_,
+  int32_t code = module_->kernel(step)(buffers_.data() + first_buffer_[step], workspace, turns_.next(step),
                                        plan().steps[step].dims.data());
   if (code != 0) fail("kernel {} reports that its check {} failed", plan().steps[step].kernel, code);
 }

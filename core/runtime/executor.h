@@ -8,6 +8,7 @@
 
 #include "core/runtime/module_file.h"
 #include "core/runtime/program/machine.h"
+#include "core/runtime/turns.h"
 
 namespace lathe::runtime {
 
@@ -87,7 +88,7 @@ class Executor {
   std::vector<void*> places_of_outputs(std::span<const std::vector<int64_t>> shapes);
 
   std::shared_ptr<const Module> module_;
-  const LatheParallel* parallel_;
+  Turns turns_;
   std::shared_ptr<void> arena_;
   std::unique_ptr<Machine> machine_;  // of a module with a program
   int64_t arena_bytes_ = 0;           // what arena_ holds

@@ -9,8 +9,8 @@
 namespace lathe::runtime {
 
 Machine::Machine(const LoadedProgram& loaded, const LatheParallel* parallel, RunBy by)
-    : program_(loaded.program), parallel_(parallel) {
-  link(loaded);
+    : program_(loaded.program) {
+  link(loaded, parallel);
   if (by == RunBy::kBest && loaded.native) {
     native_code_ = loaded.native;
     link_native();
@@ -21,13 +21,13 @@ Machine::~Machine() {
   for (const Datum& constant : constants_) heap_.release(constant);
 }
 
-void Machine::link(const LoadedProgram& loaded) {
+void Machine::link(const LoadedProgram& loaded, const LatheParallel* parallel) {
   int64_t arena = 0;
   for (const Plan& plan : program_.plans)
     if (plan.dims.empty()) arena = std::max(arena, plan.arena_bytes);
   size_t inputs = 0, results = 0;
   for (const LoadedPlan& plan : loaded.plans) {
-    LinkedPlan& linked = plans_.emplace_back(LinkedPlan{PlanCall(plan), {}, {}, steps_});
+    LinkedPlan& linked = plans_.emplace_back(LinkedPlan{PlanCall(plan, parallel), {}, {}, steps_});
     auto type_of = [&](const Port& port) {
       const Value& value = plan.plan->values[static_cast<size_t>(port.value)];
       return linked.call.is_open() ? kNoType : type_number(value);

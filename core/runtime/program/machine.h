@@ -95,7 +95,7 @@ class Machine {
   uint32_t type_number(const std::vector<int64_t>& shape, DataType dtype);
   uint32_t type_number(const Value& value) { return type_number(value.shape, value.dtype); }
   void forget_types();
-  void link(const LoadedProgram& loaded);
+  void link(const LoadedProgram& loaded, const LatheParallel* parallel);
   void make_arena(int64_t bytes);
 
   const CodeFunction& function() const;
@@ -157,7 +157,6 @@ class Machine {
   Datum start_native(int64_t function);
 
   const Program& program_;
-  const LatheParallel* parallel_;
   Heap heap_;
   std::vector<TensorType> types_;
   std::multimap<uint64_t, uint32_t> types_by_hash_;

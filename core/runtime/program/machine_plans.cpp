@@ -132,7 +132,7 @@ bool Machine::run_plan(const Instruction& i, std::span<const Datum> inputs) {
     args_[k] = result_place(plan, i, inputs, k);
     plan_results_[k] = reinterpret_cast<TensorObject*>(args_[k].object)->data;
   }
-  plan.call.run(plan_inputs_.data(), plan_results_.data(), parallel_,
+  plan.call.run(plan_inputs_.data(), plan_results_.data(),
                 spent_.empty() ? spent_ : spent_.subspan(plan.first_step, plan.call.steps()));
   if (!calls_.empty())
     for (size_t step = 0; step < plan.call.steps(); ++step)

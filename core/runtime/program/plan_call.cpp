@@ -81,8 +81,7 @@ void PlanCall::place_results(char* arena) {
   }
 }
 
-void PlanCall::run(void* const* inputs, void* const* results, const LatheParallel* parallel,
-                   std::span<int64_t> spent) {
+void PlanCall::run(void* const* inputs, void* const* results, std::span<int64_t> spent) {
   using Clock = std::chrono::steady_clock;
   for (const Patch& patch : inputs_) buffers_[patch.buffer] = inputs[patch.number];
   for (const Patch& patch : own_) buffers_[patch.buffer] = results[patch.number];
@@ -90,8 +89,9 @@ void PlanCall::run(void* const* inputs, void* const* results, const LatheParalle
   for (size_t i = 0; i < steps.size(); ++i) {
     if (steps[i].when == 0) continue;
     const Clock::time_point before = spent.empty() ? Clock::time_point() : Clock::now();
-    const int32_t code = loaded_->kernels[i](buffers_.data() + first_buffer_[i],
-                                             arena_ + steps[i].workspace_at, parallel, steps[i].dims.data());
+    const int32_t code =
+        loaded_->kernels[i](buffers_.data() + first_buffer_[i], arena_ + steps[i].workspace_at,
+                            turns_.next(i), steps[i].dims.data());
     if (code != 0) fail("kernel {} reports that its check {} failed", steps[i].kernel, code);
     if (!spent.empty())
       spent[i] += std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - before).count();

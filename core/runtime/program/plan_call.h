@@ -8,6 +8,7 @@
 
 #include "core/runtime/kernel.h"
 #include "core/runtime/program/program.h"
+#include "core/runtime/turns.h"
 
 namespace lathe::runtime {
 
@@ -36,8 +37,9 @@ class PlanCall {
     void* address = nullptr;
   };
 
-  /// REQUIRES: `loaded` outlives this.
-  explicit PlanCall(const LoadedPlan& loaded) : loaded_(&loaded) {}
+  /// REQUIRES: `loaded` and `parallel` outlive this.
+  PlanCall(const LoadedPlan& loaded, const LatheParallel* parallel)
+      : loaded_(&loaded), turns_(*loaded.plan, parallel, Turns::Runs::kAgainAndAgain) {}
 
   bool is_open() const { return !loaded_->plan->dims.empty(); }
   /// The plan of numbers. REQUIRES: bind(), where dimensions are open.
@@ -55,8 +57,7 @@ class PlanCall {
   std::span<const Result> results() const { return results_; }
   /// Memory of inputs, aligned, and of the results that are kOwn (null for the others). Throws Error when a
   /// kernel reports a failed check. Adds the nanoseconds of step i to spent[i], where clocks are wanted.
-  void run(void* const* inputs, void* const* results, const LatheParallel* parallel,
-           std::span<int64_t> spent);
+  void run(void* const* inputs, void* const* results, std::span<int64_t> spent);
   size_t steps() const { return loaded_->plan->steps.size(); }
   /// Whether the step runs with these numbers.
   bool runs(size_t step) const { return plan().steps[step].when != 0; }
@@ -68,6 +69,7 @@ class PlanCall {
   void place_results(char* arena);
 
   const LoadedPlan* loaded_;
+  Turns turns_;
   std::optional<Plan> bound_;
   char* arena_ = nullptr;
   std::vector<void*> buffers_;        // the arguments of all steps, one after another
