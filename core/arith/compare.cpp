@@ -47,13 +47,18 @@ int64_t count_nested_divisions(const Poly& p) {
 /// Without a quotient that stands alone in it, `d` > 0 as another sum > 0: x//c + r > 0 is x + c*r > c - 1,
 /// and r - x//c > 0 is c*r - x > 0. Nothing where there is none.
 std::optional<Poly> without_quotient(const Poly& d) {
-  constexpr int64_t kMost = int64_t{1} << 31;  // coefficients, so that their products stay numbers
-  if (magnitude(d) >= kMost || std::abs(d.constant) >= kMost) return std::nullopt;
+  // Coefficients, and what they are multiplied by: products with dimensions stay numbers.
+  constexpr int64_t kMost = int64_t{1} << 31, kMostDivisor = 1 << 16;
+  const auto is_small = [](const Poly& p) {
+    return magnitude(p) < uint64_t{kMost} && p.constant > -kMost && p.constant < kMost;
+  };
+  if (!is_small(d)) return std::nullopt;
   for (const Term& term : d.terms) {
     const Binary* quotient = as_division(term, BinaryOp::kFloorDiv);
     const int64_t* by = quotient ? as_int(quotient->b) : nullptr;
-    if (!by || *by <= 0 || *by >= kMost || std::abs(term.coefficient) != 1) continue;
+    if (!by || *by <= 0 || *by > kMostDivisor || std::abs(term.coefficient) != 1) continue;
     const Poly x = decompose(quotient->a), rest = scale(add(d, {{term}, 0}, -1), *by);
+    if (!is_small(x)) continue;
     return term.coefficient > 0 ? add(add(rest, x), constant_poly(1 - *by)) : add(rest, x, -1);
   }
   return std::nullopt;

@@ -102,6 +102,8 @@ TEST_F(SimplifyTest, ComparisonsByBounds) {
   // A quotient of which there are several, or by what nobody knows.
   EXPECT_EQ(simplified(less(floordiv(Expr(x), 3) * 2, floordiv(Expr(y), 5))), "((((x // 3) * 10) + 4) < y)");
   EXPECT_EQ(simplified(less(floordiv(Expr(x), n), 5)), "((x // n) < 5)");
+  EXPECT_EQ(simplified(less(floordiv(Expr(x), int64_t{1} << 40), y)), "((x // 1099511627776) < y)")
+      << "y * 2^40";
   EXPECT_EQ(simplified(equal(Expr(x) * 2, 5)), "0");
   EXPECT_EQ(simplified(equal(Expr(i), 40)), "0");
   EXPECT_EQ(simplified(logical_not(less(Expr(x), 5))), "(4 < x)");
