@@ -54,21 +54,34 @@ int64_t copies_worth(const Expr& value) {
   return std::max<int64_t>(1, kMostInstructions / instructions);
 }
 
+/// It reads accumulators of so many lanes, which are registers where their reader's vectors are those of the
+/// reduction; those that are filled up to whole vectors have more.
+bool reads_accumulators(const Expr& value, int64_t lanes) {
+  bool found = false;
+  post_order(value, [&](const NodeRef& node) {
+    const Load* load = node.as<Load>();
+    found |= load && load->buffer->scope == Scope::kLocal && is_int(load->buffer->shape.back(), lanes);
+  });
+  return found;
+}
+
 /// Lanes to vectorize the innermost loop with; 1: it cannot be. A row whose length they do not divide ends in
 /// a masked vector.
 int64_t lanes_for(const Block& block, const For& innermost, const Target& target) {
   Var lane = variable_of(block, innermost);
   const Store* store = block.body.as<Store>();
   if (!lane || !store || !as_int(innermost.extent) || !is_contiguous(store->indices, lane)) return 1;
-  int64_t width = row_width(int_value(innermost.extent), target);
+  const int64_t row = int_value(innermost.extent);
+  const int64_t width =
+      reads_accumulators(store->value, row) ? vector_width(row, target) : row_width(row, target);
   if (width == 1) return 1;
   constexpr int64_t kMostStride = 4;  // that many dense loads and shuffles give every fourth element
   bool in_vectors = loads_in_strides(store->value, lane, kMostStride, /*past_others=*/true) ||
                     loads_contiguously_by_vectors(block, store->value, lane, width) ||
                     loads_in_runs(block, store->value, lane, width);
   if (!in_vectors) return 1;
-  int64_t together = vectors_at_once(store->value), extent = int_value(innermost.extent);
-  return extent >= 2 * together * width ? together * width : width;
+  const int64_t together = vectors_at_once(store->value);
+  return row >= 2 * together * width ? together * width : width;
 }
 
 /// Where a packed operand ends in [.., lane, k % group]: two loops of the block whose innermost parts are one
