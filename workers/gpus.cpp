@@ -114,8 +114,9 @@ std::vector<Gpu> nvidia_gpus(const std::string& library) {
     gpu.slowed = join_text(slowed, ", ");
     // The driver rounds to a clock that there is. Below the most, which a warm board does not keep, and below
     // what it has come down to: products of bfloat16 at its power limit held an H100 at two thirds.
-    const double kept = gpu.slowed.empty() ? gpu.most_mhz : std::min(1.2 * gpu.now_mhz, gpu.most_mhz);
-    gpu.fix = fmt::format("nvidia-smi -i {} -lgc {:.0f}", device.number, 0.75 * kept);
+    double kept = 0.75 * gpu.most_mhz;
+    if (!gpu.slowed.empty()) kept = std::min(kept, 0.9 * gpu.now_mhz);
+    gpu.fix = fmt::format("nvidia-smi -i {} -lgc {:.0f}", device.number, kept);
     gpu.busy = nvml.busy(device);
     all.push_back(std::move(gpu));
   }

@@ -382,17 +382,5 @@ TEST(Mutate, ChangesDecisionsAndStaysLegal) {
   EXPECT_FALSE(mutate(Trace(), func, random));
 }
 
-/// Accumulators are registers where all who use them use the same vectors.
-TEST(DefaultSchedule, ResultsLeaveInTheVectorsTheyAreSummedIn) {
-  for (int64_t lanes : {9, 11, 12, 13, 16}) {
-    const tir::Func conv = conv2d({.kernel = 1, .pad = 0, .lanes = lanes, .in_lanes = 13}, kFloat32);
-    const std::string text = tir::print(replay(default_trace(conv, avx512_target()), conv));
-    std::set<std::string> widths;
-    for (const char* width : {"9", "11", "12", "13", "16"})
-      if (text.find(fmt::format("0..{} vectorized", width)) != std::string::npos) widths.insert(width);
-    EXPECT_EQ(widths.size(), 1u) << text;
-  }
-}
-
 }  // namespace
 }  // namespace lathe::schedule

@@ -176,7 +176,7 @@ Math::V Math::scaled(V x, V n) {
 
 /// Beyond the upper bound the result is infinity. Below the logarithm of the least normal number it is 0, not
 /// subnormal: processors that compute with subnormal numbers by microcode take a hundred cycles for each
-/// vector that holds one, here and wherever the result goes. A mask of -100 before a softmax made most of
+/// vector that holds one, here and wherever the result goes. A mask of -100 before a softmax makes most of
 /// them so.
 Math::V Math::exp(V x) {
   constexpr float kLeastNormal = -87.3365f;  // its logarithm is -87.33654...

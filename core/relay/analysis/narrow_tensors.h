@@ -49,6 +49,7 @@ class NarrowTensors {
   void read_by_operator(const Call& call, const Op& op, const IsProduct& is_product);
   void read_choice(const Call& call);
   bool refuse_sums();
+  /// A product computes it, perhaps by way of elementwise operators, or reads it.
   bool is_near_product(const Expr& e) const;
 
   std::vector<Expr> order_;  // operands first

@@ -117,7 +117,7 @@ TEST(AlterLayout, BlocksFollowTheVectorWidthAndTheChannels) {
         Case{16, "", {0, 8, 12, 12, 16, 16, 16, 16, 16}},
         Case{16, "znver4", {0, 8, 8, 8, 8, 16, 16, 16, 16}}}) {
     Target target = target_of(lanes);
-    target.triple = "x86_64-linux-gnu", target.cpu = cpu;
+    target.cpu = cpu;
     for (size_t i = 0; i < kChannels.size(); ++i)
       EXPECT_EQ(Blocks(target).best(kChannels[i]), blocks[i]) << lanes << " lanes, " << kChannels[i];
   }
