@@ -1,6 +1,8 @@
 #include "core/tir/passes/specialize_boundaries.h"
 
+#include <numeric>
 #include <set>
+#include <utility>
 
 #include "core/support/floor_div.h"
 #include "core/tir/passes/mutator.h"
@@ -9,8 +11,8 @@ namespace lathe::tir {
 namespace {
 /// Sides a body is split into at most: 2 to this power.
 constexpr int kMostSplits = 2;
-/// A tile of an open extent is cut off at so many places at most.
-constexpr int64_t kMostCuts = 16;
+/// A tile of an open extent is cut off into so many parts at most.
+constexpr int64_t kMostParts = 16;
 
 /// coefficient * atom + (terms over tile loops) + constant < 0, where `atom` is the one part that loops
 /// outside decide.
@@ -19,6 +21,7 @@ struct EdgeTest {
   int64_t coefficient = 0;
   int64_t largest = 0, smallest = 0;  // of the tile's terms and the constant
   Expr tile = 0;                      // these
+  int64_t step = 0;                   // what divides them but for the constant; 0 for no terms
   bool open = false;                  // a dimension that is open has a say in the atom
 };
 
@@ -107,6 +110,7 @@ std::optional<EdgeTest> edge_test(const Expr& condition, const Extents& inner, c
       test.largest += coefficient * (coefficient > 0 ? bound->max : bound->min);
       test.smallest += coefficient * (coefficient > 0 ? bound->min : bound->max);
       test.tile = test.tile + term * coefficient;
+      test.step = std::gcd(test.step, coefficient);
       continue;
     }
     if (coefficient == 0) continue;
@@ -134,6 +138,20 @@ Bound inside_values(const EdgeTest& test) {
   int64_t limit = -test.largest - 1;
   if (test.coefficient > 0) return {INT64_MIN, floor_div(limit, test.coefficient)};
   return {-floor_div(limit, -test.coefficient), INT64_MAX};
+}
+
+/// Parts of a tile that an edge may leave, without none and all. Of terms that are multiples, as tiles of 4
+/// rows are of rows, the edge leaves the same ones for several values of the atom.
+int64_t parts_within(const EdgeTest& test) {
+  return test.step == 0 ? 0 : (test.largest - test.smallest) / test.step;
+}
+
+/// The same places of the tile pass for all of these values of the atom.
+bool decides_alike(const EdgeTest& test, const Bound& values) {
+  if (test.step == 0 || values.is_point()) return values.is_point();
+  // step * places <= -constant - atom - 1
+  const int64_t rest = test.largest - floor_div(test.largest, test.step) * test.step;
+  return floor_div(-rest - values.min - 1, test.step) == floor_div(-rest - values.max - 1, test.step);
 }
 
 /// At each loop that is no tile's, what its iterations do is split by the tests inside whose atom the loops
@@ -165,8 +183,9 @@ class SpecializeBoundaries final : public StmtMutator {
   Stmt split(const Stmt& body, int splits) {
     std::optional<EdgeTest> test = splits > 0 ? find_test(body) : std::nullopt;
     if (!test) return body;
+    if (Stmt apart = split_apart(body, *test, splits)) return apart;
     Bound values = analyzer_.bound(test->atom), inside = inside_values(*test);
-    if (test->open && test->largest - test->smallest < kMostCuts && !chooses_by_lane(test->tile))
+    if (test->open && parts_within(*test) < kMostParts && !chooses_by_lane(test->tile))
       return split_at_cuts(body, *test, splits);
     Stmt whole = split(without(body, *test), splits - 1);
     Bound left = test->coefficient > 0 ? Bound{std::max(values.min, inside.max + 1), values.max}
@@ -175,6 +194,46 @@ class SpecializeBoundaries final : public StmtMutator {
     Stmt edge = fresh_copy(body);
     if (left.is_point()) edge = split(with_value(edge, test->atom, left.min), splits - 1);
     return if_then(analyzer_.simplify(is_inside(*test)), whole, edge);
+  }
+
+  /// Where loops without the test stand among statements that have it, as the products between the ends of a
+  /// transform: what is before and after them is split for itself, so that there are no copies of them. Null
+  /// where there are none.
+  Stmt split_apart(const Stmt& body, const EdgeTest& test, int splits) {
+    if (const Alloc* alloc = body.as<Alloc>()) {
+      Stmt inner = split_apart(alloc->body, test, splits);
+      return inner ? make<Alloc>(alloc->buffer, inner) : Stmt();
+    }
+    const Seq* all = body.as<Seq>();
+    if (!all) return {};
+    std::vector<Stmt> parts, group;
+    auto end_group = [&] {
+      if (!group.empty()) parts.push_back(split(seq(std::exchange(group, {})), splits));
+    };
+    for (const Stmt& stmt : all->stmts) {
+      const bool is_free = has_loops(stmt) && !has_test(stmt, test);
+      if (is_free) end_group();
+      group.push_back(stmt);
+      if (is_free) end_group();
+    }
+    if (parts.empty()) return {};
+    end_group();
+    return seq(std::move(parts));
+  }
+
+  static bool has_loops(const Stmt& stmt) {
+    bool found = false;
+    post_order(stmt, [&](const NodeRef& node) { found |= node.as<For>() && !is_tile(*node.as<For>()); });
+    return found;
+  }
+
+  bool has_test(const Stmt& stmt, const EdgeTest& test) const {
+    bool found = false;
+    with_conditions(stmt, [&](const EdgeTest& each, const Expr& condition) {
+      found |= equal_sides(each, test);
+      return condition;
+    });
+    return found;
   }
 
   /// Where a dimension is open, any part of the last tile may be there: a copy for each, without conditions.
@@ -199,11 +258,15 @@ class SpecializeBoundaries final : public StmtMutator {
 
   Stmt parts_of(const Stmt& body, const EdgeTest& test) {
     Stmt parts;
-    for (int64_t value = inside_values(test).max + 1; value < -test.smallest; ++value) {
+    for (int64_t value = inside_values(test).max + 1; value < -test.smallest; value += test.step) {
+      const Bound values{value, value + test.step - 1};
       Stmt part = with_conditions(fresh_copy(body), [&](const EdgeTest& each, const Expr& condition) {
-        return equal_sides(each, test) ? simplify(less(each.tile + Expr(value), Expr(0))) : condition;
+        if (!equal_sides(each, test) || !decides_alike(each, values)) return condition;
+        return simplify(less(each.tile + Expr(values.min), Expr(0)));
       });
-      parts = parts ? if_then(equal(test.atom, Expr(value)), part, parts) : part;
+      const Expr is_there =
+          test.step == 1 ? equal(test.atom, Expr(value)) : less_equal(Expr(value), test.atom);
+      parts = parts ? if_then(is_there, part, parts) : part;
     }
     return parts;
   }
