@@ -13,6 +13,7 @@
 #include "core/runtime/thread_pool.h"
 #include "core/support/error.h"
 #include "core/tir/interpret.h"
+#include "core/tir/passes/place_allocations.h"
 #include "tests/codegen/assembly.h"
 #include "tests/codegen/run_kernel.h"
 
@@ -98,6 +99,32 @@ TEST(Compile, IterationsShareWorkspaceOfUnknownSize) {
       run_kernel(f, target, params, parallel);
       for (int64_t e = 0; e < rows * 16; ++e)
         ASSERT_EQ(params[1].as<float>()[e], 2 * params[0].as<float>()[e / 16 * 16 + 15 - e % 16]) << rows;
+    }
+}
+
+TEST(Compile, IterationsOfANestShareWorkspaceOfUnknownSize) {
+  const Var n = var("n"), m = var("m"), i = var("i"), h = var("h"), j = var("j"), k = var("k");
+  Buffer x = tir::buffer("x", {n, 3, m}, kFloat32), y = tir::buffer("y", {n, 3, m}, kFloat32);
+  Buffer row = tir::buffer("row", {n, 3, m}, kFloat32);
+  Stmt fill = for_loop(j, m, store(row, {i, h, j}, load(x, {i, h, j}) + load(x, {i, h, j})));
+  Stmt turn = for_loop(k, m, store(y, {i, h, k}, load(row, {i, h, m - k - 1})));
+  Stmt rows =
+      for_loop(i, n, for_loop(h, 3, tir::seq({fill, turn}), Iteration::kParallel), Iteration::kParallel);
+  tir::Func f = func("turned", {x, y}, tir::place_allocations(make<tir::Alloc>(row, rows)));
+  Target target = host_target();
+  target.cores = 3;
+  const Expr bytes = compile(std::span(&f, 1), target).kernels[0].open_workspace;
+  const VarMap large{{n.get(), Expr(1000)}, {m.get(), Expr(16)}};
+  EXPECT_EQ(int_value(simplify(tir::substitute(bytes, large, {}))), 6 * 64);
+  runtime::ThreadPool pool(5);
+  const LatheParallel backwards{launch_backwards, nullptr};
+  for (int64_t count : {0, 1, 2, 7, 50})
+    for (const LatheParallel* parallel : {pool.parallel(), &backwards, runtime::serial_parallel()}) {
+      std::vector<Tensor> params{random_tensor({count, 3, 16}, kFloat32, 1),
+                                 Tensor({count, 3, 16}, kFloat32)};
+      run_kernel(f, target, params, parallel);
+      for (int64_t e = 0; e < count * 48; ++e)
+        ASSERT_EQ(params[1].as<float>()[e], 2 * params[0].as<float>()[e / 16 * 16 + 15 - e % 16]) << count;
     }
 }
 

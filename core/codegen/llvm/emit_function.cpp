@@ -127,12 +127,25 @@ bool uses_outside(const tir::Stmt& stmt, const tir::For& loop, const tir::Buffer
   return found;
 }
 
-/// The intermediates of which each iteration of the loop has a part of its own, along the first dimension.
+Expr iterations_of(std::span<const tir::For* const> nest) {
+  Expr count = nest[0]->extent;
+  for (const tir::For* each : nest.subspan(1)) count = count * each->extent;
+  return simplify(count);
+}
+
+/// The intermediates of which each iteration of the loop, and of those that are all it does, has a part of
+/// its own, along the first dimension.
 std::vector<const tir::BufferNode*> scratch_of(const tir::For& loop, const tir::FuncNode& func) {
-  if (nest_of(loop).size() > 1) return {};
+  const std::vector<const tir::For*> nest = nest_of(loop);
+  Analyzer analyzer;
+  Expr number = loop.var;
+  for (const tir::For* each : nest) {
+    analyzer.bind_range(each->var, each->extent);
+    if (each != &loop) number = number * each->extent + each->var;
+  }
   std::map<const tir::BufferNode*, bool> own;
   auto see = [&](const tir::Buffer& buffer, const std::vector<Expr>& indices) {
-    const bool at_part = indices.size() > 1 && indices[0].same_as(loop.var.get());
+    const bool at_part = indices.size() > 1 && analyzer.can_prove_equal(indices[0], number);
     own.try_emplace(buffer.get(), true).first->second &= at_part;
   };
   post_order(loop.body, [&](const NodeRef& node) {
@@ -301,8 +314,8 @@ void Emitter::emit_parallel(const tir::For& given) {
     changed = seal(std::move(copy));
   }
   const tir::For& loop = changed ? *changed.as<tir::For>() : given;
-  const Expr ranges = changed ? min(loop.extent, Expr(most_ranges(state_.target))) : Expr();
   const std::vector<const tir::For*> nest = nest_of(loop);
+  const Expr ranges = changed ? min(iterations_of(nest), Expr(most_ranges(state_.target))) : Expr();
   Captures captures = captures_of(changed ? changed : loop.body, vars_, buffers_);
   size_t n_buffers = captures.buffers.size(), n_vars = captures.vars.size();
   std::vector<llvm::Type*> fields(n_buffers, pointer);
@@ -325,7 +338,7 @@ void Emitter::emit_parallel(const tir::For& given) {
   llvm::Value *begin = inner->getArg(n_buffers + n_vars), *end = inner->getArg(n_buffers + n_vars + 1);
   if (changed) {
     body.vars_[part.get()] = begin;
-    llvm::Value *iterations = body.value(loop.extent), *count = body.value(ranges);
+    llvm::Value *iterations = body.value(iterations_of(nest)), *count = body.value(ranges);
     auto first_of = [&](llvm::Value* range) {
       return body.b_.CreateUDiv(body.b_.CreateMul(range, iterations), count);
     };
@@ -356,10 +369,7 @@ void Emitter::emit_parallel(const tir::For& given) {
   llvm::Value* launch = b_.CreateLoad(pointer, parallel_);
   llvm::Value* pool = b_.CreateLoad(pointer, b_.CreateConstInBoundsGEP1_64(pointer, parallel_, 1));
   auto* launch_type = llvm::FunctionType::get(b_.getVoidTy(), {pointer, pointer, pointer, int64}, false);
-  llvm::Value* tasks = value(changed ? ranges : loop.extent);
-  for (size_t i = 1; i < nest.size(); ++i)
-    tasks = b_.CreateMul(tasks, value(nest[i]->extent), "", true, true);
-  b_.CreateCall(launch_type, launch, {pool, outer, closure, tasks});
+  b_.CreateCall(launch_type, launch, {pool, outer, closure, value(changed ? ranges : iterations_of(nest))});
   forget_tiles();
 }
 

@@ -26,6 +26,10 @@ bool uses_var(const std::vector<Expr>& indices, const Var& v) {
   return false;
 }
 
+bool uses_any(const Expr& e, const std::vector<Var>& vars) {
+  return std::any_of(vars.begin(), vars.end(), [&](const Var& v) { return lathe::uses_var(e, v.get()); });
+}
+
 /// An iteration of `loop` reads `buffer` before it stores to it.
 bool reads_first(const For& loop, const Buffer& buffer) {
   std::optional<bool> reads;
@@ -131,7 +135,8 @@ class Placer {
   Stmt place(const Stmt& stmt) {
     if (const For* loop = stmt.as<For>(); loop && may_hold(*loop, buffer_, analyzer_)) {
       analyzer_.bind_range(loop->var, loop->extent);
-      in_parallel_ |= loop->iteration == Iteration::kParallel;
+      if (loop->iteration == Iteration::kParallel) enter_task(*loop);
+      loops_.push_back(loop->var);
       return with_body(stmt.cast<For>(), place(loop->body));
     }
     if (const Seq* seq = stmt.as<Seq>()) {
@@ -154,7 +159,20 @@ class Placer {
   /// The place that was found is a thread's own memory, and how much of it depends on an open dimension.
   bool open_in_thread() const { return open_in_thread_; }
 
+  /// Where it is open, with a part for each iteration of the parallel loops, which are one nest: the caller
+  /// allocates it outside of them. Null where they are none.
+  const Buffer& shared() const { return shared_; }
+
  private:
+  void enter_task(const For& loop) {
+    const bool is_first = !number_;
+    is_nest_ &= (is_first || next_is_parallel_) && !uses_any(loop.extent, loops_);
+    number_ = is_first ? Expr(loop.var) : number_ * loop.extent + loop.var;
+    count_ = is_first ? loop.extent : count_ * loop.extent;
+    const For* next = loop.body.as<For>();
+    next_is_parallel_ = next && next->iteration == Iteration::kParallel;
+  }
+
   /// Around all accesses in `stmt`; nothing when there is none.
   std::optional<Region> box_of(const Stmt& stmt, const Analyzer& analyzer) const {
     Accesses accesses = accesses_of(stmt, analyzer);
@@ -187,17 +205,23 @@ class Placer {
       shape.push_back(shrinks ? Expr(bound) : buffer_->shape[d]);
       base.push_back(shrinks ? analyzer_.simplify(box->ranges[d].min) : Expr(0));
     }
-    open_in_thread_ = in_parallel_ && !std::all_of(shape.begin(), shape.end(), [](const Expr& extent) {
-                        return as_int(extent) != nullptr;
-                      });
+    open_in_thread_ = number_ && !std::all_of(shape.begin(), shape.end(),
+                                              [](const Expr& extent) { return as_int(extent) != nullptr; });
+    if (open_in_thread_ && is_nest_ && !next_is_parallel_) {
+      shape.insert(shape.begin(), simplify(count_));
+      shared_ = buffer(buffer_->name, shape, buffer_->dtype);
+      return rebased(stmt, shared_, base);
+    }
     if (!smaller) return make<Alloc>(buffer_, stmt);
     Buffer small = buffer(buffer_->name, shape, buffer_->dtype, buffer_->scope);
     return make<Alloc>(small, rebased(stmt, small, base));
   }
 
+  /// With `base` as the corner, and the number of the iteration first where `small` has a part for each.
   Stmt rebased(const Stmt& stmt, const Buffer& small, const std::vector<Expr>& base) {
     auto rebase = [&](std::vector<Expr> indices) {
       for (size_t d = 0; d < indices.size(); ++d) indices[d] = simplify(indices[d] - base[d]);
+      if (small == shared_) indices.insert(indices.begin(), simplify(number_));
       return indices;
     };
     NodeRef result = rewrite(stmt, [&](const NodeRef& node) -> NodeRef {
@@ -210,9 +234,11 @@ class Placer {
     return result.cast<StmtNode>();
   }
 
-  Buffer buffer_;
+  Buffer buffer_, shared_;
   Analyzer analyzer_;
-  bool in_parallel_ = false, open_in_thread_ = false;
+  std::vector<Var> loops_;  // on the way here
+  Expr number_, count_;     // of the iteration of the parallel ones, and how many there are
+  bool is_nest_ = true, next_is_parallel_ = false, open_in_thread_ = false;
 };
 
 class PlaceAllocations final : public StmtMutator {
@@ -227,6 +253,7 @@ class PlaceAllocations final : public StmtMutator {
     if (!placer.open_in_thread()) return placed;
     // A thread's own memory has a size that is known: this stays in the workspace, where each iteration has a
     // part of its own.
+    if (placer.shared()) return make<Alloc>(placer.shared(), placed);
     const Buffer& own = alloc->buffer;
     Buffer shared = buffer(own->name, own->shape, own->dtype);
     return make<Alloc>(shared, substitute(body, {}, {{own.get(), shared}}));
