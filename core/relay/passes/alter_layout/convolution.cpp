@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "core/arith/simplify.h"
 #include "core/relay/analysis/call_type.h"
 #include "core/relay/passes/alter_layout/blocked_graph.h"
 
@@ -72,16 +73,29 @@ bool may_transform(const ConvAttrs& a, const Ints& kernel, int64_t channels, int
   return kernel[2] == 3 && kernel[3] == 3 && !dilates && channels > lanes;
 }
 
+/// How wide the rows of results are; where that is open, for an image of this size, which deep layers see a
+/// part of.
+int64_t width_of(const Call& e) {
+  constexpr int64_t kImage = 64;
+  const lathe::Expr& width = e.checked_type.as<TensorType>()->shape.back();
+  VarMap sizes;
+  post_order(width, [&](const NodeRef& node) {
+    if (const auto* dim = node.as<lathe::VarNode>()) sizes[dim] = lathe::Expr(kImage);
+  });
+  const lathe::Expr known = simplify(substitute(width, sizes));
+  return as_int(known) ? *as_int(known) : 0;
+}
+
 /// Whether vectors along the rows of results take clearly fewer lanes than blocks of channels, filled up; for
 /// data in blocks so many fewer that it may be turned.
 bool rows_fill_vectors(const BlockedGraph& graph, const Call& e, const Channels& c) {
   constexpr double kClearly = 1.3, kThanTransformed = 1.8;
   constexpr double kTurning = 80;  // of an element, in lanes of products
-  const int64_t* width = as_int(e.checked_type.as<TensorType>()->shape.back());
-  if (!width || *width == 0 || c.out > graph.blocks.lanes()) return false;
+  const int64_t width = width_of(e);
+  if (width == 0 || c.out > graph.blocks.lanes()) return false;
   // Lanes for each place of the result.
-  const double in_rows = static_cast<double>(c.out * graph.blocks.lanes_of_row(*width)) /
-                         static_cast<double>(*width),
+  const double in_rows =
+                   static_cast<double>(c.out * graph.blocks.lanes_of_row(width)) / static_cast<double>(width),
                in_blocks = static_cast<double>(graph.blocks.lanes_paid(c.out));
   const Ints kernel = constant_shape(*tensor_type_of(e.args[1]));
   const bool transforms = may_transform(attrs_as<ConvAttrs>(e.attrs), kernel, c.in, graph.blocks.lanes());
