@@ -240,6 +240,26 @@ TEST(Compile, RefusesTooMuchStack) {
   }
 }
 
+/// Two that never live together, of which each is more than half of what there may be.
+TEST(Compile, IntermediatesFollowEachOtherOnTheStack) {
+  constexpr int64_t kLarge = 700000;
+  Buffer x = tir::buffer("x", {4}, kFloat32), y = tir::buffer("y", {4}, kFloat32);
+  Var i = var("i");
+  auto through = [&](const char* name, int64_t elements, const Buffer& from, double added) {
+    Buffer large = tir::buffer(name, {elements}, kFloat32);
+    return tir::Stmt(
+        make<tir::Alloc>(large, tir::seq({store(large, {i * 1000}, load(from, {i}) + fimm(kFloat32, added)),
+                                          store(y, {i}, load(large, {i * 1000}))})));
+  };
+  tir::Func f =
+      func("modest", {x, y},
+           for_loop(i, 4, tir::seq({through("first", kLarge, x, 1), through("second", kLarge - 1, y, 10)}),
+                    Iteration::kParallel));
+  std::vector<Tensor> params{random_tensor({4}, kFloat32, 1), Tensor({4}, kFloat32)};
+  run_kernel(f, host_target(), params);
+  for (int64_t e = 0; e < 4; ++e) EXPECT_EQ(params[1].as<float>()[e], params[0].as<float>()[e] + 1 + 10);
+}
+
 TEST(Compile, RefusesUnknownTriple) {
   Target target = host_target();
   target.triple = "pdp11-dec-unix";

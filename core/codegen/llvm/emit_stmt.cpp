@@ -137,10 +137,28 @@ void Emitter::emit_masked(llvm::Value* condition, const tir::Stmt& stmt) {
   statement_mask_ = outer_statement;
 }
 
+/// At least so many bytes: the smallest place that an intermediate had which is dead by now, or a new one.
+/// LLVM is not told when they live, and would not overlay them.
+Emitter::StackPlace Emitter::take_stack(int64_t bytes, const std::string& name) {
+  if (auto place = free_stack_.lower_bound(bytes); place != free_stack_.end()) {
+    StackPlace taken = *place;
+    free_stack_.erase(place);
+    return taken;
+  }
+  stack_bytes_ += bytes;
+  if (stack_bytes_ > kStackLimit)
+    fail(
+        "{}: intermediates of one thread need {} bytes of stack, the limit is {}; compute them in smaller "
+        "tiles",
+        state_.func->name, stack_bytes_, kStackLimit);
+  return {bytes, stack_slot(llvm::ArrayType::get(b_.getInt8Ty(), bytes), llvm::Align(64), name)};
+}
+
 void Emitter::emit_alloc(const tir::Alloc& alloc) {
   const tir::Buffer& buffer = alloc.buffer;
   if (buffers_.count(buffer.get())) return emit(alloc.body);  // in the workspace
   Storage place;
+  std::optional<StackPlace> taken;
   // In registers where that is possible, else on the stack.
   auto planned = state_.registers.find(buffer.get());
   if (planned != state_.registers.end()) {
@@ -154,19 +172,12 @@ void Emitter::emit_alloc(const tir::Alloc& alloc) {
     if (!tir::has_constant_shape(*buffer))
       fail("{}: an intermediate of one thread has a size that is not known when it is compiled: {}",
            state_.func->name, buffer->name);
-    const int64_t bytes = tir::byte_size(buffer);
-    // All allocations of the function count, also those that never live together: LLVM is not asked to
-    // overlay them.
-    stack_bytes_ += (bytes + 63) / 64 * 64;
-    if (stack_bytes_ > kStackLimit)
-      fail(
-          "{}: intermediates of one thread need {} bytes of stack, the limit is {}; compute them in smaller "
-          "tiles",
-          state_.func->name, stack_bytes_, kStackLimit);
-    place.pointer = stack_slot(llvm::ArrayType::get(b_.getInt8Ty(), bytes), llvm::Align(64), buffer->name);
+    taken.emplace(take_stack((tir::byte_size(buffer) + 63) / 64 * 64, buffer->name));
+    place.pointer = taken->second;
   }
   buffers_[buffer.get()] = std::move(place);
   emit(alloc.body);
+  if (taken) free_stack_.insert(*taken);
 }
 
 }  // namespace lathe::codegen

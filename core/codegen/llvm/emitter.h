@@ -90,6 +90,9 @@ class Emitter {
   void emit_if(const tir::If& branch);
   void emit_leading_copy();
   void emit_masked(llvm::Value* condition, const tir::Stmt& stmt);
+  /// Bytes on the stack, and where they begin.
+  using StackPlace = std::pair<const int64_t, llvm::Value*>;
+  StackPlace take_stack(int64_t bytes, const std::string& name);
   void emit_alloc(const tir::Alloc& alloc);
   void emit_store(const tir::Store& store);
 
@@ -191,7 +194,8 @@ class Emitter {
   bool keeps_known_ = false;                 // in a condition: what is computed here is there for the sides
   const tir::BufferNode* stored_ = nullptr;  // what the statement at hand writes
   bool in_parallel_;                         // the body of a parallel loop
-  int64_t stack_bytes_ = 0;
+  int64_t stack_bytes_ = 0;                  // of all places on the stack
+  std::multimap<int64_t, llvm::Value*> free_stack_;  // those of intermediates that are dead, by their sizes
   // Tile registers as nests use them, up to eight at once; the variable that says which of these are set; the
   // operands of the instructions that set them.
   std::vector<std::vector<TileShape>> tile_configurations_;
