@@ -65,6 +65,47 @@ bool reads_accumulators(const Expr& value, int64_t lanes) {
   return found;
 }
 
+/// After how many elements of a row divisions of its variable begin anew, the remainders of all of them.
+int64_t period_along(const Block& block, const For& row) {
+  Var lane = variable_of(block, row);
+  int64_t period = 1;
+  post_order(block.body.as<Store>()->value, [&](const NodeRef& node) {
+    const Binary* binary = node.as<Binary>();
+    if (!binary || (binary->op != BinaryOp::kFloorDiv && binary->op != BinaryOp::kFloorMod)) return;
+    const int64_t* divisor = as_int(binary->b);
+    constexpr int64_t kMost = 1 << 20;
+    // Bounded, so that the least common multiple cannot overflow: both are below 2^20.
+    if (divisor && *divisor > 0 && *divisor < kMost && period < kMost && uses_var(binary->a, lane.get()))
+      period = std::lcm(period, *divisor);
+  });
+  return period;
+}
+
+/// Copies that leave no choice and no division to the row's variable: the whole row, or a period of it; 1
+/// where `counts` has neither.
+int64_t whole_row(const std::vector<int64_t>& counts, const Block& block, const For& row) {
+  for (int64_t copies : {int_value(row.extent), period_along(block, row)})
+    if (std::find(counts.begin(), counts.end(), copies) != counts.end()) return copies;
+  return 1;
+}
+/// How many vectors of a row, or elements, may be computed one behind the other in code of their own.
+std::vector<int64_t> copies_in_row(const Block& block, int64_t vectors) {
+  constexpr int64_t kMost = 16;
+  return copies_of(vectors, std::min(kMost, copies_worth(block.body.as<Store>()->value)));
+}
+
+/// Shorter vectors cost what single elements do.
+constexpr int64_t kFewestLanes = 4;
+
+/// The fewest vectors that are together a whole number of periods, or as much of one vector; 1: too little.
+int64_t lanes_of_periods(int64_t period, int64_t row, int64_t width) {
+  constexpr int64_t kMostVectors = 4;
+  const int64_t whole = std::lcm(period, width);
+  if (whole <= std::min(kMostVectors * width, row)) return whole;
+  const int64_t step = std::lcm(period, kFewestLanes), part = width / step * step;
+  return 2 * part > width ? part : 1;
+}
+
 /// Lanes to vectorize the innermost loop with; 1: it cannot be. A row whose length they do not divide ends in
 /// a masked vector.
 int64_t lanes_for(const Block& block, const For& innermost, const Target& target) {
@@ -79,7 +120,13 @@ int64_t lanes_for(const Block& block, const For& innermost, const Target& target
   bool in_vectors = loads_in_strides(store->value, lane, kMostStride, /*past_others=*/true) ||
                     loads_contiguously_by_vectors(block, store->value, lane, width) ||
                     loads_in_runs(block, store->value, lane, width);
-  if (!in_vectors) return 1;
+  if (!in_vectors) {
+    // Three phases in turn lie equally far apart in every third vector, a run of each.
+    const int64_t period = period_along(block, innermost), lanes = lanes_of_periods(period, row, width);
+    const bool in_periods =
+        lanes > 1 && lanes != width && loads_in_runs(block, store->value, lane, lanes, /*most=*/period);
+    return in_periods ? lanes : 1;
+  }
   const int64_t together = vectors_at_once(store->value);
   return row >= 2 * together * width ? together * width : width;
 }
@@ -180,23 +227,48 @@ int64_t loops_worth_joining(const Schedule& s, const std::vector<LoopHandle>& lo
   return 1;
 }
 
-/// Shorter vectors cost what single elements do.
-constexpr int64_t kFewestLanes = 4;
-
-/// Elements that the block, scheduled as it is, loads and stores in the time of one: the lanes of its
-/// vectors. Turned in registers, each vector takes some shuffles.
-int64_t elements_at_once(Schedule s, const Block& block, const Target& target) {
-  constexpr int64_t kTurned = 2;
-  const std::vector<LoopHandle> loops = s.get_loops(s.get_block(block.name));
+/// Lanes of the vectors that the block, scheduled as it is, loads and stores.
+int64_t lanes_at_once(const Schedule& s, const Block& block, const Target& target) {
+  Schedule trial = s;
+  const std::vector<LoopHandle> loops = trial.get_loops(trial.get_block(block.name));
   if (loops.empty()) return 1;
-  if (is_transposition(block, target)) return kTurned;
-  const int64_t joined = loops_worth_joining(s, loops, loops_of_line(s, block, loops), target);
-  const int64_t lanes = joined > 1 ? target.lanes() : lanes_for(block, *s[loops.back()], target);
+  const int64_t joined = loops_worth_joining(trial, loops, loops_of_line(trial, block, loops), target);
+  const int64_t lanes = joined > 1 ? target.lanes() : lanes_for(block, *trial[loops.back()], target);
   return lanes < kFewestLanes ? 1 : lanes;
 }
 
 bool is_in_vectors(const Schedule& s, const Block& block, const Target& target) {
-  return elements_at_once(s, block, target) > 1;
+  return is_transposition(block, target) || lanes_at_once(s, block, target) > 1;
+}
+
+/// Each element of a row divides to find what it reads: the row has too many to be known one by one.
+bool divides_each(const Schedule& s, const Block& block, const Target& target) {
+  Schedule trial = s;
+  const std::vector<LoopHandle> loops = trial.get_loops(trial.get_block(block.name));
+  if (loops.empty()) return false;
+  const For& row = *trial[loops.back()];
+  const int64_t extent = int_value(row.extent);
+  return period_along(block, row) > 1 && extent > target.lanes() &&
+         whole_row(copies_in_row(block, extent), block, row) == 1;
+}
+
+/// What the block reads is more than the first-level cache keeps.
+bool reads_from_afar(const Block& block, const Target& target) {
+  int64_t bytes = 0;
+  for (const Region& read : block.reads) bytes += byte_size(read.buffer);
+  return bytes > target.l1_bytes;
+}
+
+/// What an element takes, in the time of a single one that is copied. Turned in registers, each vector takes
+/// some shuffles; one by one, the elements of a line are read at different times.
+double time_of_element(const Schedule& s, const Block& block, const Target& target) {
+  constexpr double kTurned = 0.5, kFromAfar = 2, kDivided = 4;
+  Schedule trial = s;
+  if (schedule_transposed(trial, trial.get_block(block.name), target, {Decide::kHeuristic})) return kTurned;
+  const int64_t lanes = lanes_at_once(s, block, target);
+  if (lanes > 1) return 1 / static_cast<double>(lanes);
+  if (divides_each(s, block, target)) return kDivided;
+  return reads_from_afar(block, target) ? kFromAfar : 1;
 }
 
 /// Reads, as a rule, from where a quotient or a remainder says: of a reshaped tensor, or of channels in
@@ -294,13 +366,12 @@ std::string preferred_kept(const Schedule& s, const std::vector<std::string>& jo
 }  // namespace
 
 namespace {
-/// What the element-wise blocks take, in the time of a single element.
+/// What the element-wise blocks take, in the time of a single element that is copied.
 double time_of(const Schedule& s, const Target& target) {
   double time = 0;
   for (const Ref<Block>& block : all_blocks(s.func()))
     if (is_injective(*block) && !is_constant(s.func(), block->writes[0].buffer))
-      time +=
-          static_cast<double>(iterations(*block)) / static_cast<double>(elements_at_once(s, *block, target));
+      time += static_cast<double>(iterations(*block)) * time_of_element(s, *block, target);
   return time;
 }
 }  // namespace
@@ -310,8 +381,16 @@ void inline_in_vectors(Schedule& s, const std::string& kept, const Target& targe
   const Stays keeps_vectors = [&](const Schedule& now, const Ref<Block>& block) {
     return block->name == kept || loses_vectors(now, block, target);
   };
+  // Once and for all: what its users are inlined into in turn may find the vectors again.
+  std::set<std::string> lost;
+  const Stays keeps_first = [&](const Schedule& now, const Ref<Block>& block) {
+    if (!lost.count(block->name) && !keeps_vectors(now, block)) return false;
+    lost.insert(block->name);
+    return true;
+  };
   const auto inlined = [&](const Stays& stays) {
     Schedule trial = s;
+    lost.clear();
     inline_elementwise(trial, stays);
     return trial;
   };
@@ -322,11 +401,19 @@ void inline_in_vectors(Schedule& s, const std::string& kept, const Target& targe
   const bool gathers = std::any_of(blocks.begin(), blocks.end(), [&](const Ref<Block>& block) {
     return is_injective(*block) && !is_in_vectors(merged, *block, target);
   });
-  // What is kept goes through memory, and single elements that are copied may be known when they are
-  // unrolled.
-  constexpr double kLeastGain = 2;
-  const bool pays = gathers && kLeastGain * time_of(inlined(keeps_vectors), target) < time_of(merged, target);
-  inline_elementwise(s, pays ? keeps_vectors : is_kept);
+  const Stays* best = &is_kept;
+  if (gathers) {
+    // What is kept goes through memory, and single elements that are copied may be known when they are
+    // unrolled.
+    constexpr double kLeastGain = 2;
+    double least = time_of(merged, target) / kLeastGain;
+    for (const Stays* stays : {&keeps_vectors, &keeps_first}) {
+      const double time = time_of(inlined(*stays), target);
+      if (time < least) best = stays, least = time;
+    }
+  }
+  lost.clear();
+  inline_elementwise(s, *best);
 }
 
 std::string choose_kept(Schedule& s, const Target& target, const Policy& policy) {
@@ -441,29 +528,6 @@ int64_t most_whole(const std::vector<int64_t>& counts, int64_t extent) {
   return most;
 }
 
-/// After how many elements of a row divisions of its variable begin anew, the remainders of all of them.
-int64_t period_along(const Block& block, const For& row) {
-  Var lane = variable_of(block, row);
-  int64_t period = 1;
-  post_order(block.body.as<Store>()->value, [&](const NodeRef& node) {
-    const Binary* binary = node.as<Binary>();
-    if (!binary || (binary->op != BinaryOp::kFloorDiv && binary->op != BinaryOp::kFloorMod)) return;
-    const int64_t* divisor = as_int(binary->b);
-    constexpr int64_t kMost = 1 << 20;
-    // Bounded, so that the least common multiple cannot overflow: both are below 2^20.
-    if (divisor && *divisor > 0 && *divisor < kMost && period < kMost && uses_var(binary->a, lane.get()))
-      period = std::lcm(period, *divisor);
-  });
-  return period;
-}
-
-/// Copies that leave no choice and no division to the row's variable: the whole row, or a period of it; 1
-/// where `counts` has neither.
-int64_t whole_row(const std::vector<int64_t>& counts, const Block& block, const For& row) {
-  for (int64_t copies : {int_value(row.extent), period_along(block, row)})
-    if (std::find(counts.begin(), counts.end(), copies) != counts.end()) return copies;
-  return 1;
-}
 }  // namespace
 
 void schedule_injective(Schedule& s, BlockHandle block, const Target& target, const Policy& policy) {
@@ -477,10 +541,9 @@ void schedule_injective(Schedule& s, BlockHandle block, const Target& target, co
   }
   ElementLoops loops = element_loops(s, block, target, policy);
   int64_t extent = int_value(s[loops.inner]->extent), width = loops.width;
-  const int64_t copies = copies_worth(body->body.as<Store>()->value),
-                most_vectors = std::min(kMostVectors, copies);
+  const int64_t copies = copies_worth(body->body.as<Store>()->value);
   std::vector<LoopHandle> tasks = loops.outer, tile;
-  const std::vector<int64_t> row_copies = copies_of(extent / width, most_vectors);
+  const std::vector<int64_t> row_copies = copies_in_row(*body, extent / width);
   const bool chosen = width == 1 && is_chosen_along(*body, *s[loops.inner]);
   const bool loops_cost = width == 1 && !moves_runs(*body, *s[loops.inner]);
   const int64_t whole = chosen       ? whole_row(row_copies, *body, *s[loops.inner])

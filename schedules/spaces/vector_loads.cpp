@@ -79,7 +79,7 @@ bool is_chosen_by(const Expr& value, const Var& lane) {
 }
 }  // namespace
 
-bool loads_in_runs(const Block& block, const Expr& value, const Var& lane, int64_t width) {
+bool loads_in_runs(const Block& block, const Expr& value, const Var& lane, int64_t width, int64_t most) {
   constexpr int64_t kRunBytes = 16;  // shorter runs of elements narrower than 4 bytes are no vectors
   // A mask has one lane for each element that it lets be read.
   const bool masked = is_chosen_by(value, lane);
@@ -89,7 +89,7 @@ bool loads_in_runs(const Block& block, const Expr& value, const Var& lane, int64
     if (!good || !load || !any_uses(load->indices, lane)) return;
     const std::optional<VectorRuns> runs = runs_of_vector(block, *load, lane, width);
     const int64_t bytes = load->dtype.bytes();
-    good = runs && (!masked || runs->elements == width) &&
+    good = runs && (most == 0 || runs->runs <= most) && (!masked || runs->elements == width) &&
            (runs->shortest * bytes >= kRunBytes || (bytes >= 4 && 2 * runs->runs <= width));
   });
   return good;

@@ -205,6 +205,69 @@ func main(x: float32[4, 10, 27]) -> (out: float32[360, 3]) {
   expect_same_results(func, scheduled);
 }
 
+/// Four phases of each channel, out of blocks of 15: the blocks are taken apart first, although what follows
+/// finds its vectors only where the phases are joined, two steps on.
+TEST(DefaultTrace, KeepsWhatTheEndWouldNotLoadInVectors) {
+  tir::Func func = tir::parse_func(R"(
+func main(x: float32[12, 6, 20, 15]) -> (out: float32[45, 12, 40]) {
+  block root {
+    alloc rows: float32[180, 6, 20]
+    alloc phases: float32[45, 2, 2, 6, 20]
+    alloc moved: float32[45, 6, 2, 20, 2]
+    for c in 0..180 { for y in 0..6 { for i in 0..20 {
+      block rows(spatial vc in 0..180 = c, spatial vy in 0..6 = y, spatial vi in 0..20 = i) {
+        reads x[vc // 15, vy, vi, vc %% 15]
+        writes rows[vc, vy, vi]
+        rows[vc, vy, vi] = x[vc // 15, vy, vi, vc %% 15]
+    } } } }
+    for c in 0..45 { for p in 0..2 { for q in 0..2 { for y in 0..6 { for i in 0..20 {
+      block phases(spatial vc in 0..45 = c, spatial vp in 0..2 = p, spatial vq in 0..2 = q, spatial vy in 0..6 = y, spatial vi in 0..20 = i) {
+        reads rows[vc * 4 + vp * 2 + vq, vy, vi]
+        writes phases[vc, vp, vq, vy, vi]
+        phases[vc, vp, vq, vy, vi] = rows[vc * 4 + vp * 2 + vq, vy, vi]
+    } } } } } }
+    for c in 0..45 { for y in 0..6 { for p in 0..2 { for i in 0..20 { for q in 0..2 {
+      block moved(spatial vc in 0..45 = c, spatial vy in 0..6 = y, spatial vp in 0..2 = p, spatial vi in 0..20 = i, spatial vq in 0..2 = q) {
+        reads phases[vc, vp, vq, vy, vi]
+        writes moved[vc, vy, vp, vi, vq]
+        moved[vc, vy, vp, vi, vq] = phases[vc, vp, vq, vy, vi]
+    } } } } } }
+    for c in 0..45 { for y in 0..12 { for i in 0..40 {
+      block out(spatial vc in 0..45 = c, spatial vy in 0..12 = y, spatial vi in 0..40 = i) {
+        reads moved[vc, vy // 2, vy %% 2, vi // 2, vi %% 2]
+        writes out[vc, vy, vi]
+        out[vc, vy, vi] = moved[vc, vy // 2, vy %% 2, vi // 2, vi %% 2] * 2.0
+    } } } }
+  }
+})");
+  Target target = avx512_target();
+  tir::Func scheduled = replay(default_trace(func, target), func);
+  const std::string lowered = tir::print(tir::lower(scheduled, target));
+  EXPECT_THAT(lowered, testing::ContainsRegex("out\\[[^=]*ramp[^=]*= rows\\[[^]]*ramp"));
+  expect_same_results(func, scheduled);
+}
+
+/// Three phases in turn lie equally far apart in every third vector; a short row has part of one.
+TEST(DefaultTrace, InterleavesInWholePeriods) {
+  for (int64_t row : {96, 30}) {
+    tir::Func func = tir::parse_func(fmt::format(R"(
+func main(x: float32[126, {1}]) -> (out: float32[42, {0}]) {{
+  block root {{
+    for c in 0..42 {{ for i in 0..{0} {{
+      block out(spatial vc in 0..42 = c, spatial vi in 0..{0} = i) {{
+        reads x[vc * 3 + vi %% 3, vi // 3]
+        writes out[vc, vi]
+        out[vc, vi] = tanh(x[vc * 3 + vi %% 3, vi // 3])
+    }} }} }}
+  }}
+}})",
+                                                 row, row / 3));
+    tir::Func scheduled = replay(default_trace(func, avx512_target()), func);
+    EXPECT_THAT(vector_lanes(scheduled), testing::ElementsAre(row == 96 ? 48 : 12)) << row;
+    expect_same_results(func, scheduled);
+  }
+}
+
 /// A sum of two tensors that are turned, turned back: each step alone loses vectors, all of them together
 /// none.
 TEST(DefaultTrace, MergesWhatIsTurnedAndTurnedBack) {
