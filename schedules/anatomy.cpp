@@ -54,6 +54,11 @@ bool is_contiguous(const std::vector<Expr>& indices, const Var& lane) {
   return stride_of(indices, lane) == 1;
 }
 
+bool is_in_strides(const std::vector<Expr>& indices, const Var& lane) {
+  const int64_t stride = stride_of(indices, lane);
+  return stride >= 1 && stride <= kMostLaneStride;
+}
+
 bool loads_in_strides(const Expr& value, const Var& lane, int64_t most, bool past_others) {
   bool good = true;
   post_order(value, [&](const NodeRef& node) {
@@ -255,6 +260,8 @@ std::optional<VectorReduction> vector_reduction(const Ref<Block>& block) {
       int64_t run = result.dot && !grouped ? 0
                                            : run_of({load->indices.begin(), load->indices.begin() + dims},
                                                     lane, result.extents[*vector]);
+      // As many dense loads, and shuffles.
+      if (run == 0 && !result.dot && is_in_strides(load->indices, lane)) run = result.extents[*vector];
       gathers |= run == 0;
       // Vectors may not cross the end of a run of any operand: the gcd divides all of them.
       result.run = std::gcd(result.run, run);

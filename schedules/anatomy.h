@@ -17,6 +17,8 @@ int64_t iterations(const tir::Block& block);
 
 /// The elements at `indices` for neighbouring values of `lane` are neighbours in memory.
 bool is_contiguous(const std::vector<Expr>& indices, const Var& lane);
+/// The same for neighbours that lie equally far apart, up to kMostLaneStride elements.
+bool is_in_strides(const std::vector<Expr>& indices, const Var& lane);
 bool any_uses(const std::vector<Expr>& indices, const Var& v);
 /// The longest aligned run of values of `lane` along which the elements at `indices` are neighbours (`whole`:
 /// all are); 0 when they would have to be gathered.
@@ -43,13 +45,17 @@ int64_t products_at_once(const tir::Block& block);
 /// What a reduction multiplies, as it lies in memory; the type of its sums where it reads nothing else.
 DataType operand_type(const tir::Block& block);
 
+/// Every so many elements dense loads and shuffles give a vector.
+inline constexpr int64_t kMostLaneStride = 4;
+
 /// A load in the body of a reduction, by the variables it is indexed with.
 struct Operand {
   tir::Buffer buffer;
   std::vector<bool> uses;  // by block variable
   /// Elements between neighbours in memory, by block variable; 0 where they are not equally far apart.
   std::vector<int64_t> strides;
-  /// Neighbours along the vector variable are neighbours in memory; else it is the same element for all.
+  /// Neighbours along the vector variable are neighbours in memory, or up to kMostLaneStride elements apart;
+  /// else it is the same element for all.
   bool contiguous = false;
 };
 

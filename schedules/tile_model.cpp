@@ -152,6 +152,14 @@ class Model {
     return result;
   }
 
+  /// Instructions for each vector of an operand: where its lanes lie apart, a dense load for each place
+  /// between them, and shuffles of these.
+  double load_cost(const Operand& operand) const {
+    const int64_t stride = operand.strides[reduction_.vector];
+    const bool apart = operand.contiguous && !reduction_.dot && stride > 1 && stride <= kMostLaneStride;
+    return apart ? static_cast<double>(2 * stride - 1) : 1;
+  }
+
   /// Of the elements that a step takes of a broadcast operand, those that are not in the first-level cache
   /// when a later step comes to their lines: rows whose length is a multiple of a large power of two.
   double conflicting(const Operand& operand, const std::vector<int64_t>& sizes) const {
@@ -264,7 +272,7 @@ class Model {
     double loaded = 0;
     for (size_t o = 0; o < reduction_.operands.size(); ++o)
       loaded += static_cast<double>(loads(reduction_.operands[o], sizes)) *
-                    (reduction_.is_weight(o) ? weight_loads_ : 1) +
+                    (reduction_.is_weight(o) ? weight_loads_ : load_cost(reduction_.operands[o])) +
                 conflicting(reduction_.operands[o], sizes) * (line_loads_ - 1);
     double cycles = std::max({results / multiply_adds_, loaded / loads_, latency_});
     cycles = broadcasts_ ? std::max(cycles, together(results / multiply_adds_, loaded / loads_))

@@ -116,8 +116,7 @@ int64_t lanes_for(const Block& block, const For& innermost, const Target& target
   const int64_t width =
       reads_accumulators(store->value, row) ? vector_width(row, target) : row_width(row, target);
   if (width == 1) return 1;
-  constexpr int64_t kMostStride = 4;  // that many dense loads and shuffles give every fourth element
-  bool in_vectors = loads_in_strides(store->value, lane, kMostStride, /*past_others=*/true) ||
+  bool in_vectors = loads_in_strides(store->value, lane, kMostLaneStride, /*past_others=*/true) ||
                     loads_contiguously_by_vectors(block, store->value, lane, width) ||
                     loads_in_runs(block, store->value, lane, width);
   if (!in_vectors) {

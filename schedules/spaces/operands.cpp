@@ -38,6 +38,7 @@ bool has_constant_extents(const Block& block) {
 struct Reading {
   Buffer buffer;
   bool varies = false, contiguous = true;
+  bool in_strides = true;  // contiguous, or neighbours lie equally far apart
 };
 
 std::vector<Reading> readings_of(const Block& block, const Var& lane) {
@@ -53,6 +54,7 @@ std::vector<Reading> readings_of(const Block& block, const Var& lane) {
                               [&](const Expr& index) { return uses_var(index, lane.get()); });
       reading.varies |= used;
       reading.contiguous &= !used || is_contiguous(load->indices, lane);
+      reading.in_strides &= !used || is_in_strides(load->indices, lane);
     }
   });
   return readings;
@@ -242,7 +244,7 @@ bool prepare_operands(Schedule& s, const Target& target, const Policy& policy) {
     return broadcasts && !repeats_elements(*block, reading.buffer);
   };
   for (const Reading& reading : readings)
-    if (!reading.contiguous && !is_packable(reading)) return false;
+    if (!reading.in_strides && !is_packable(reading)) return false;
   std::optional<Grouping> groups = grouping_of(*block, readings);
   // Tiles have whole vectors.
   if (groups && extent > target.lanes() &&
@@ -279,6 +281,8 @@ bool prepare_operands(Schedule& s, const Target& target, const Policy& policy) {
       continue;
     }
     if (!broadcasts || !reading.varies) continue;
+    // Windows with a stride: the vectors of each tap are put together where they are used.
+    if (!reading.contiguous && !is_packable(reading)) continue;
     if (reading.contiguous) {
       // Rows of one vector lie one after another already.
       bool rows = int_value(reading.buffer->shape.back()) > width;

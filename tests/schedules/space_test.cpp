@@ -154,6 +154,27 @@ TEST(DefaultTrace, VectorizesProductsOfAnySize) {
     }
 }
 
+/// Three results a group, too few for lanes along channels: every second element of a row is loaded.
+TEST(DefaultTrace, LoadsWindowsWithStridesInVectors) {
+  for (int64_t stride : {2, 3}) {
+    tir::Func func = tir::parse_func(fmt::format(R"(
+func main(x: float32[22, 12, {1}], w: float32[6, 11, 5, 5]) -> (y: float32[6, 4, 20]) {{
+  block root {{
+    for c in 0..6 {{ for i in 0..4 {{ for j in 0..20 {{ for k in 0..11 {{ for r in 0..5 {{ for s in 0..5 {{
+      block conv(spatial vc in 0..6 = c, spatial vi in 0..4 = i, spatial vj in 0..20 = j, reduce vk in 0..11 = k, reduce vr in 0..5 = r, reduce vs in 0..5 = s) {{
+        reads x[vc // 3 * 11 + vk, vi * 2 + vr, vj * {0} + vs], w[vc, vk, vr, vs]
+        writes y[vc, vi, vj]
+        init {{ y[vc, vi, vj] = 0.0 }}
+        y[vc, vi, vj] = y[vc, vi, vj] + x[vc // 3 * 11 + vk, vi * 2 + vr, vj * {0} + vs] * w[vc, vk, vr, vs]
+    }} }} }} }} }} }} }}
+}} }})",
+                                                 stride, 19 * stride + 5));
+    tir::Func scheduled = replay(default_trace(func, avx512_target()), func);
+    EXPECT_THAT(vector_lanes(scheduled), testing::Contains(16)) << stride;
+    expect_same_results(func, scheduled);
+  }
+}
+
 /// Sums that have no neighbours beside them run along their terms, whatever number of those there is.
 TEST(DefaultTrace, AddsTermsOfAnyNumberInVectors) {
   for (int64_t k : {5, 13, 45, 79, 256}) {
