@@ -441,6 +441,19 @@ struct Confirmation {
   Conditions conditions;
 };
 
+/// Workers of one class whose times of a candidate differ by no more than this agree.
+inline constexpr double kWorkersAgree = 1.25;
+
+/// What a worker said that a candidate takes, by the median of a process; and of what device.
+struct Testimony {
+  std::string worker, model;
+  int64_t cores = 0;
+  double seconds = 0;
+  bool suspect = false;  // it is not believed
+
+  bool operator==(const Testimony&) const = default;
+};
+
 /// A measurement of another database: its ids are this one's, the summary is computed.
 struct Adopted {
   Measurement measurement;

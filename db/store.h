@@ -182,8 +182,8 @@ class Store final : public Reader {
   std::optional<int64_t> last_good_canary(const std::string& worker, const std::string& device_class);
   void set_drained(const std::string& worker, bool drained);
   std::vector<std::string> drained_workers();
-  /// Who measured the trial's candidate last, with its threads; "": nobody, or it is not known.
-  std::string last_measured_by(TrialId trial);
+  /// Of the trial's candidate with its threads, by workers that are known; the latest last.
+  std::vector<Testimony> testimonies(TrialId trial);
 
   // ---- Measurements ----
   /// Adds another measurement of a leader, which took a process of its own: `best` may name it from now on,

@@ -51,6 +51,50 @@ Measurement read_measurement(Query& row) {
       .confirmed_elsewhere = row.boolean()};
 }
 
+/// What one process measured.
+struct Process {
+  std::optional<WorkerId> worker;  // none: not known
+  std::vector<float> samples;
+};
+
+/// What each worker says: the median of its processes' medians.
+std::map<std::optional<WorkerId>, double> words(std::span<const Process> processes) {
+  std::map<std::optional<WorkerId>, std::vector<float>> medians;
+  for (const Process& process : processes)
+    medians[process.worker].push_back(static_cast<float>(summarize(process.samples).median));
+  std::map<std::optional<WorkerId>, double> words;
+  for (const auto& [worker, its] : medians) words[worker] = summarize(its).median;
+  return words;
+}
+
+bool are_apart(double a, double b) { return std::max(a, b) > kWorkersAgree * std::min(a, b); }
+
+/// Those of `wanted` to go by: all, where the workers agree. Where they do not, all are heard, with `others`
+/// too, and the middle one's word counts, of an even number the slower one's of the two in the middle:
+/// nothing makes a machine faster than it is (docs/decisions/085-few-lies.md).
+std::vector<std::vector<float>> undisputed(std::vector<Process> wanted, std::vector<Process> others) {
+  std::vector<std::vector<float>> believed;
+  std::map<std::optional<WorkerId>, double> words = db::words(wanted);
+  const auto [fastest, slowest] = std::minmax_element(
+      words.begin(), words.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
+  if (!are_apart(fastest->second, slowest->second)) {
+    for (Process& process : wanted) believed.push_back(std::move(process.samples));
+    return believed;
+  }
+  std::vector<Process> all = wanted;
+  std::move(others.begin(), others.end(), std::back_inserter(all));
+  words = db::words(all);
+  std::vector<double> seconds;
+  for (const auto& [worker, word] : words) seconds.push_back(word);
+  const double truth = median(std::move(seconds));
+  for (const std::vector<Process>* processes : {&wanted, &all}) {
+    for (const Process& process : *processes)
+      if (!are_apart(words.at(process.worker), truth)) believed.push_back(process.samples);
+    if (!believed.empty()) break;
+  }
+  return believed;
+}
+
 /// The least number of threads above `above` with a result on the rung.
 std::optional<int64_t> next_threads(Database& database, const BestQuery& query, bool confirmed,
                                     int64_t above) {
@@ -216,24 +260,32 @@ std::vector<Measurement> Store::latest(WorkloadId workload, TargetId target, int
 /// Of each confirmation that is not suspect and tells, or else ranks. Where there are none of that kind,
 /// those of the other; and without any, its own.
 std::vector<std::vector<float>> Store::confirming_samples(MeasurementId id, bool telling) {
-  std::vector<std::vector<float>> wanted, others;
-  for (Query row = database_->query(
-           "SELECT tells, samples FROM confirmation WHERE measurement = ? AND suspect = 0 ORDER BY id", {id});
+  std::vector<Process> wanted, others;
+  for (Query row = database_->query("SELECT tells, worker, samples FROM confirmation WHERE measurement = ? "
+                                    "AND suspect = 0 ORDER BY id",
+                                    {id});
        row.step();) {
     const bool tells = row.boolean();
-    (tells == telling ? wanted : others).push_back(row.floats());
+    (tells == telling ? wanted : others).push_back({row.maybe_integer(), row.floats()});
   }
-  if (wanted.empty()) wanted = std::move(others);
-  if (wanted.empty()) {
-    Query row = database_->query("SELECT samples FROM measurement WHERE id = ?", {id});
-    wanted.emplace_back();
-    if (row.step()) wanted.back() = row.floats();
+  if (wanted.empty()) wanted = std::exchange(others, {});
+  Query first = database_->query("SELECT worker, suspect, samples FROM measurement WHERE id = ?", {id});
+  if (first.step()) {
+    Process process{.worker = first.maybe_integer()};
+    const bool suspect = first.boolean();
+    process.samples = first.floats();
+    if (wanted.empty())
+      wanted.push_back(std::move(process));
+    else if (!suspect)
+      others.push_back(std::move(process));
   }
   // Every writer checks them, but a file may come from anywhere; whoever ranks by them counts on it.
-  if (!std::all_of(wanted.begin(), wanted.end(), are_latencies))
+  const auto is_damaged = [](const Process& process) { return !are_latencies(process.samples); };
+  if (std::any_of(wanted.begin(), wanted.end(), is_damaged))
     // Not left out: a row without times would rank first.
     fail("database {} is damaged: the samples of measurement {} are no times", database_->name(), id);
-  return wanted;
+  std::erase_if(others, is_damaged);
+  return undisputed(std::move(wanted), std::move(others));
 }
 
 std::vector<double> Store::told_medians(MeasurementId id) {

@@ -65,18 +65,27 @@ std::vector<std::string> Store::drained_workers() {
   return names;
 }
 
-std::string Store::last_measured_by(TrialId trial) {
+std::vector<Testimony> Store::testimonies(TrialId trial) {
   // Of one millisecond the later confirmation counts; the measurement itself, number 0, was before all of
   // them.
-  Query row = database_->query(
-      "WITH known AS (SELECT m.id, m.worker, m.recorded_ms FROM trial JOIN measurement m "
-      "ON m.candidate = trial.candidate AND m.threads = trial.threads WHERE trial.id = ?) "
-      "SELECT worker.name FROM (SELECT worker, recorded_ms, 0 AS number FROM known UNION ALL "
-      "SELECT c.worker, c.recorded_ms, c.id FROM known JOIN confirmation c ON c.measurement = known.id) AS "
-      "told "
-      "JOIN worker ON worker.id = told.worker ORDER BY recorded_ms DESC, number DESC LIMIT 1",
-      {trial});
-  return row.step() ? row.text() : "";
+  std::vector<Testimony> all;
+  for (Query row = database_->query(
+           "WITH known AS (SELECT m.id, m.worker, m.median, m.recorded_ms, m.suspect, device.model, "
+           "device.cores FROM trial JOIN measurement m ON m.candidate = trial.candidate "
+           "AND m.threads = trial.threads JOIN device ON device.id = m.device WHERE trial.id = ?) "
+           "SELECT worker.name, told.model, told.cores, told.median, told.suspect FROM ("
+           "SELECT worker, median, recorded_ms, suspect, model, cores, 0 AS number FROM known UNION ALL "
+           "SELECT c.worker, c.median, c.recorded_ms, c.suspect, known.model, known.cores, c.id "
+           "FROM known JOIN confirmation c ON c.measurement = known.id) AS told "
+           "JOIN worker ON worker.id = told.worker ORDER BY recorded_ms, number",
+           {trial});
+       row.step();)
+    all.push_back({.worker = row.text(),
+                   .model = row.text(),
+                   .cores = row.integer(),
+                   .seconds = row.real(),
+                   .suspect = row.boolean()});
+  return all;
 }
 
 }  // namespace lathe::db

@@ -55,6 +55,10 @@ inline constexpr double kCanaryTolerance = 0.05;
 inline constexpr int kCanariesToSuspect = 2;
 inline constexpr int kCanariesToTrust = 2;
 inline constexpr size_t kFailuresToSuspect = 3;
+// A worker says that a candidate takes so many times more or less than two others do, who agree. For the
+// second candidate it stays suspect, whatever its canaries say.
+inline constexpr double kContradicts = 1.5;
+inline constexpr size_t kContradictionsToStay = 2;
 // After so many failures in a row a worker's next one is tried elsewhere before it counts.
 inline constexpr int kFailuresToDoubt = 2;
 inline constexpr const char* kDrained = "drained by an administrator";

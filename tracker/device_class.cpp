@@ -16,12 +16,15 @@ DeviceClass device_class_of(std::string_view device_json) {
   const auto cores = json.find("cores");
   // Without both it is of no class, and is given nothing that wants one.
   if (model.empty() || cores == json.end() || !cores->is_number_integer()) return {};
-  const auto count = cores->get<int64_t>();
-  // F11: exactly. As many cores, for kernels are shared out among them.
-  return {.name = fmt::format("{}, {} {}", model, count, count == 1 ? "core" : "cores"),
+  return {.name = class_name(model, cores->get<int64_t>()),
           .architecture = string_member(json, "architecture"),
           .target = string_member(json, "target"),
           .machine = string_member(json, "machine")};
+}
+
+// F11: exactly. As many cores, for kernels are shared out among them.
+std::string class_name(std::string_view model, int64_t cores) {
+  return fmt::format("{}, {} {}", model, cores, cores == 1 ? "core" : "cores");
 }
 
 std::string driver_of(const nlohmann::json& device) {

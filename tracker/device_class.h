@@ -2,6 +2,7 @@
 // for in the same way. One search is measured by one class alone.
 #pragma once
 
+#include <cstdint>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <string_view>
@@ -17,6 +18,9 @@ struct DeviceClass {
 
 /// Of the JSON that a worker says HELLO with (workers/device.h), which may be anything.
 DeviceClass device_class_of(std::string_view device_json);
+
+/// Of the class of such devices.
+std::string class_name(std::string_view model, int64_t cores);
 
 /// Name and version of what drives a device, of the same JSON; of a processor, which has no other, the
 /// kernel's. "" where it does not say.

@@ -28,7 +28,7 @@ Farm::Farm(JournalState state, Time now, uint64_t store_bytes)
   // One goes as the other comes: of a million, no second million is in memory.
   for (; !state.open.empty(); state.open.pop_front()) {
     OpenTrial& open = state.open.front();
-    Trial& trial = add(open.trial, open.candidate, open.spec, open.measured_by);
+    Trial& trial = add(open.trial, open.candidate, open.spec, open.said);
     // Most of a long queue was never leased: without a past a trial is small (farm.h).
     const bool is_fresh = open.grants.empty();
     if (!is_fresh) {
@@ -98,13 +98,13 @@ Farm::Past& Farm::Trial::make_past() {
 }
 
 Farm::Trial& Farm::add(TrialId id, CandidateId candidate, const std::shared_ptr<const TrialSpec>& spec,
-                       const std::string& measured_by) {
+                       const std::vector<Testimony>& said) {
   Trial& trial = trials_[id];
   trial.id = id;
   trial.candidate = candidate;
   trial.spec = spec;
   trial.pending_since = now_;
-  if (!measured_by.empty()) trial.make_past().avoid = measured_by;
+  if (!said.empty()) trial.make_past().avoid = said.back().worker, trial.make_past().said = said;
   open_[spec->job]++;
   Share& share = shares_[spec->owner];
   share.open++;
@@ -114,7 +114,7 @@ Farm::Trial& Farm::add(TrialId id, CandidateId candidate, const std::shared_ptr<
 }
 
 void Farm::submit(const Submit& event) {
-  for (const Submission& one : event.trials) queue(add(one.trial, one.candidate, one.spec, one.measured_by));
+  for (const Submission& one : event.trials) queue(add(one.trial, one.candidate, one.spec, one.said));
 }
 
 void Farm::cancel(JobId job) {

@@ -35,6 +35,7 @@
 
 #include "tracker/blob.h"
 #include "tracker/build_index.h"
+#include "tracker/contradictions.h"
 #include "tracker/defaults.h"
 #include "tracker/health.h"
 #include "tracker/incumbents.h"
@@ -187,11 +188,12 @@ class Farm {
   /// What became of a trial so far; nothing, of most in a queue.
   struct Past {
     std::vector<Grant> grants;
-    uint32_t attempts = 0;       // grants, those included that were handed back
-    std::optional<Build> build;  // made for runners
-    std::string avoid;           // the worker that should not run it, where there is another; or ""
-    std::string doubted;         // the worker whose failure with it is not believed yet; or ""
-    LeaseId doubted_lease = 0;   // what it failed by; a copy of that failure is no second opinion
+    uint32_t attempts = 0;        // grants, those included that were handed back
+    std::optional<Build> build;   // made for runners
+    std::string avoid;            // the worker that should not run it, where there is another; or ""
+    std::vector<Testimony> said;  // of one to be confirmed
+    std::string doubted;          // the worker whose failure with it is not believed yet; or ""
+    LeaseId doubted_lease = 0;    // what it failed by; a copy of that failure is no second opinion
   };
   /// Small: there are millions (defaults::kQueueLimit).
   class Trial {
@@ -303,7 +305,7 @@ class Farm {
 
   // farm_health.cpp: whom to believe, and who is to work.
   Health& health_of(const Worker& worker);
-  void judge(const Peer& peer, Health::Change change, bool good);
+  void judge(const Peer& peer, Health::Change change, bool good, bool lied = false);
   void take_leases_back(const Peer& peer);
   void pause(const Peer& peer, const std::string& why);
   void explain(const Peer& peer, std::string why);
@@ -311,12 +313,16 @@ class Farm {
                             bool impossible) const;
   void doubt(Trial& trial, const std::string& worker, LeaseId lease);
   void blame(const std::string& worker, TrialId trial);
-  bool has_another(const Trial& trial, const Worker& worker) const;
+  std::vector<Word> words_of(const std::vector<Testimony>& said, const std::string& device_class) const;
+  void compare(std::vector<Testimony> said, const Worker& worker, CandidateId candidate, double seconds);
+  bool has_another(const Trial& trial, const Worker& worker,
+                   const std::function<bool(const Worker&)>& wanted = {}) const;
+  bool prefers_another(const Trial& trial, const Worker& worker) const;
   void manage(const Manage& order);
 
   // farm.cpp: trials.
   Trial& add(TrialId id, CandidateId candidate, const std::shared_ptr<const TrialSpec>& spec,
-             const std::string& measured_by);
+             const std::vector<Testimony>& said);
   void submit(const Submit& event);
   void cancel(JobId job);
   void cancel(Trial& trial);

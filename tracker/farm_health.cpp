@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "core/support/error.h"
+#include "core/support/statistics.h"
 #include "tracker/defaults.h"
 #include "tracker/farm.h"
 
@@ -13,7 +14,7 @@ using namespace defaults;
 Health& Farm::health_of(const Worker& worker) {
   // By name and not by connection: a suspect worker is not trusted for having been started again.
   Health& health = health_.try_emplace(worker.name, worker.name, worker.device_class).first->second;
-  if (health.row().device_class != worker.device_class) health = Health(worker.name, worker.device_class);
+  if (health.row().device_class != worker.device_class) health = health.elsewhere(worker.device_class);
   return health;
 }
 
@@ -28,7 +29,7 @@ void Farm::on(const Peer& peer, const wire::Canary& canary) {
 }
 
 /// Writes down what is known of the worker now, and acts on what has changed.
-void Farm::judge(const Peer& peer, Health::Change change, bool good) {
+void Farm::judge(const Peer& peer, Health::Change change, bool good, bool lied) {
   Worker& worker = workers_.at(peer);
   const Health& health = health_of(worker);
   worker.suspect = health.suspect();
@@ -38,7 +39,8 @@ void Farm::judge(const Peer& peer, Health::Change change, bool good) {
   effects_->records.push_back(Examined{.health = health.row(),
                                        .good = good,
                                        .distrust = change == Health::Change::kSuspect,
-                                       .unproven = now_ - worker.joined});
+                                       .unproven = now_ - worker.joined,
+                                       .lied = lied});
   if (change == Health::Change::kTrusted)
     effects_->notes.push_back(fmt::format("worker {} is trusted again", worker.name));
   if (change != Health::Change::kSuspect) return;
@@ -98,16 +100,65 @@ void Farm::blame(const std::string& name, TrialId trial) {
   judge(worker->first, health_of(worker->second).blame(trial), /*good=*/false);
 }
 
+// --- words against words
+
+/// What workers of the class say.
+std::vector<Word> Farm::words_of(const std::vector<Testimony>& said, const std::string& device_class) const {
+  std::map<std::string, std::vector<double>> seconds;
+  for (const Testimony& one : said)
+    if (!one.suspect && one.device_class == device_class) seconds[one.worker].push_back(one.seconds);
+  std::vector<Word> words;
+  for (auto& [name, its] : seconds) {
+    Word word{.worker = name, .seconds = median(std::move(its))};
+    if (const auto key = keys_.find(name); key != keys_.end()) word.key = key->second;
+    if (const auto health = health_.find(name); health != health_.end())
+      word.compute = health->second.row().compute, word.memory = health->second.row().memory;
+    words.push_back(std::move(word));
+  }
+  return words;
+}
+
+/// The worker has measured again what others had `said` before. Of three that speak of a candidate two may
+/// show that the third lies; of two nobody knows which.
+void Farm::compare(std::vector<Testimony> said, const Worker& worker, CandidateId candidate, double seconds) {
+  const bool was_open = !find_dispute(words_of(said, worker.device_class)).open.empty();
+  said.push_back({worker.name, worker.device_class, seconds});
+  const Dispute dispute = find_dispute(words_of(said, worker.device_class));
+  if (!was_open && !dispute.open.empty())
+    effects_->notes.push_back(dispute.open + ": the slower counts until another worker tells");
+  for (const Contradicted& one : dispute.contradicted) {
+    const auto liar = std::find_if(workers_.begin(), workers_.end(),
+                                   [&](const auto& entry) { return entry.second.name == one.worker; });
+    if (liar == workers_.end()) continue;  // as in blame()
+    judge(liar->first, health_of(liar->second).contradict(candidate, one.reason), /*good=*/false,
+          /*lied=*/true);
+  }
+}
+
 /// Of the same class, and free to take the trial sooner or later.
-bool Farm::has_another(const Trial& trial, const Worker& worker) const {
+bool Farm::has_another(const Trial& trial, const Worker& worker,
+                       const std::function<bool(const Worker&)>& wanted) const {
   const Lane lane = lane_of(*trial.spec);
   return std::any_of(workers_.begin(), workers_.end(), [&](const auto& entry) {
     const Worker& other = entry.second;
     // Of the same class of devices, for times of two classes cannot be compared; credit() is 0 of whoever is
     // drained or suspect, so that nothing waits for somebody who will not come.
     return other.name != worker.name && other.credit() > 0 && other.device_class == worker.device_class &&
-           runs(other, lane);
+           runs(other, lane) && (!wanted || wanted(other));
   });
+}
+
+/// First those that have said nothing of it, since two that agree tell who lies; then any but the last.
+bool Farm::prefers_another(const Trial& trial, const Worker& worker) const {
+  const Past& past = trial.past();
+  const auto is_new = [&](const Worker& candidate) {
+    return candidate.name != past.avoid &&
+           std::none_of(past.said.begin(), past.said.end(),
+                        [&](const Testimony& one) { return one.worker == candidate.name; });
+  };
+  if (past.said.empty()) return worker.name == past.avoid && has_another(trial, worker);
+  return !is_new(worker) &&
+         (has_another(trial, worker, is_new) || (worker.name == past.avoid && has_another(trial, worker)));
 }
 
 // --- what administrators say

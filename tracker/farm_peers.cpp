@@ -298,8 +298,13 @@ void Farm::on(const Peer& peer, const wire::Result& result) {
       // A build that fails is the candidate's, and says nothing of the builder's machine.
       // The device is written down with the result and makes it count for that machine.
       const auto spec = trial.spec;
+      const std::vector<Testimony> said = past.said;
+      const CandidateId candidate = trial.candidate;
+      const double seconds = is_ok && !told.samples.empty() ? summarize(told.samples).median : 0;
       finish(trial, worker.name, runs(worker, lane_of(*spec)) ? worker.device : "", std::move(told));
       ack.verdict = Verdict::kRecorded;
+      // After its own result, which may be the lie.
+      if (!said.empty() && seconds > 0) compare(said, worker, candidate, seconds);
       // What it holds of them was leased before this was known.
       const double incumbent = incumbents_.seconds(*spec);
       if (worker.version >= wire::kIncumbentVersion && incumbent < wire::kNoIncumbent)

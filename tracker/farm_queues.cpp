@@ -133,8 +133,8 @@ bool Farm::suits(const Trial& trial, const Worker& worker) const {
   if (!part) return false;
   // Whoever measured it before may build it: what is wanted is another machine's time, not
   // another compiler's code.
-  if (*part != wire::Part::kBuild && worker.name == trial.past().avoid &&
-      now_ - trial.pending_since < kPreferAnother && has_another(trial, worker))
+  if (*part != wire::Part::kBuild && now_ - trial.pending_since < kPreferAnother &&
+      prefers_another(trial, worker))
     return false;
   const std::set<std::string> lost = workers_lost(trial.past().grants);
   if (lost.empty()) return true;

@@ -90,7 +90,7 @@ std::optional<Health::Change> Health::hear(const wire::Canary& canary) {
   // time it is a change.
   if (off_ >= kCanariesToSuspect) return make_suspect(describe_drift());
   // Canaries give trust back by themselves: what made it suspect may have been a neighbour.
-  if (suspect() && good_ >= kCanariesToTrust) {
+  if (suspect() && good_ >= kCanariesToTrust && !lies()) {
     row_.suspect.clear();
     // What it failed with then says nothing of it now.
     blamed_.clear();
@@ -123,14 +123,31 @@ Health::Change Health::blame(uint64_t trial) {
       fmt::format("{} candidates failed with it and did well with another worker", blamed_.size()));
 }
 
+Health::Change Health::contradict(int64_t candidate, std::string reason) {
+  contradicted_.insert(candidate);
+  good_ = 0;
+  return make_suspect(std::move(reason));
+}
+
+Health Health::elsewhere(std::string device_class) const {
+  Health other(row_.worker, std::move(device_class));
+  // Its canaries there say nothing of those here; its lies are its own.
+  other.contradicted_ = contradicted_;
+  if (lies()) other.row_.suspect = row_.suspect;
+  return other;
+}
+
 void Health::trust() {
   row_.suspect.clear();
   row_.compute = row_.memory = {};
   // The administrator's word that what it does now is right: the baseline is made of what follows.
   recent_.clear();
   blamed_.clear();
+  contradicted_.clear();
   off_ = good_ = 0;
 }
+
+bool Health::lies() const { return contradicted_.size() >= kContradictionsToStay; }
 
 Health::Change Health::make_suspect(std::string reason) {
   const bool was = suspect();

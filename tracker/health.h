@@ -31,6 +31,11 @@ class Health {
   void begin() { number_ = 0; }
   /// A candidate that this worker said fails did well with another.
   Change blame(uint64_t trial);
+  /// What this worker said of a candidate is contradicted by others. Of two candidates its canaries do not
+  /// make it trusted again: whoever chooses when to lie has good ones.
+  Change contradict(int64_t candidate, std::string reason);
+  /// Of the same worker, which has become a device of another class.
+  Health elsewhere(std::string device_class) const;
   /// An administrator's word: trusted from now on, with a baseline of the canaries to come.
   void trust();
 
@@ -43,6 +48,8 @@ class Health {
   const db::WorkerHealth& row() const { return row_; }
 
  private:
+  /// Of more than one candidate, so that it is no accident.
+  bool lies() const;
   Change make_suspect(std::string reason);
   void set_baseline();
   void set_drift();
@@ -53,6 +60,7 @@ class Health {
   std::deque<wire::Canary> recent_;  // that make a baseline, or may
   int off_ = 0, good_ = 0;           // in a row, up to the last
   std::set<uint64_t> blamed_;        // trials
+  std::set<int64_t> contradicted_;   // candidates; as long as this tracker lives
 };
 
 }  // namespace lathe::tracker

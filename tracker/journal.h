@@ -62,6 +62,13 @@ struct Grant {
   bool operator==(const Grant&) const = default;
 };
 
+/// What a worker said before that a candidate takes.
+struct Testimony {
+  std::string worker, device_class;
+  double seconds = 0;
+  bool suspect = false;  // it is not believed
+};
+
 /// What the tuner would like to see measured, of a workload that the journal knows.
 struct Candidate {
   int64_t workload = 0;
@@ -87,7 +94,7 @@ struct Submission {
   // For kQueued:
   CandidateId candidate = 0;
   std::shared_ptr<const TrialSpec> spec;
-  std::string measured_by;  // of one to be confirmed: who measured it last; another is to, where there is one
+  std::vector<Testimony> said;  // of one to be confirmed, the latest last: others are to, where there are any
 };
 
 // --- the records, in the order they may occur for a trial
@@ -127,6 +134,7 @@ struct Examined {
   bool good = false;      // a canary was as it should be just now
   bool distrust = false;  // what it measured since its last good canary is out until measured again
   std::chrono::milliseconds unproven{0};  // where it never had one: how long it has been here
+  bool lied = false;  // canaries do not tell of that: what it measured since it is here is out
 };
 
 /// A worker takes no more leases until an administrator says otherwise; or does again.
@@ -142,9 +150,9 @@ struct OpenTrial {
   TrialId trial = 0;
   CandidateId candidate = 0;
   std::shared_ptr<const TrialSpec> spec;
-  std::string measured_by;    // as in Submission
-  std::vector<Grant> grants;  // in the order given
-  bool leased = false;        // the last grant was never released
+  std::vector<Testimony> said;  // as in Submission
+  std::vector<Grant> grants;    // in the order given
+  bool leased = false;          // the last grant was never released
 };
 
 struct JournalState {

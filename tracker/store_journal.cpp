@@ -124,8 +124,8 @@ class StoreJournal final : public Journal {
       OpenTrial open{.trial = static_cast<TrialId>(trial.id),
                      .candidate = trial.candidate,
                      .spec = spec_of(trial.job, trial.workload)};
-      // Confirmations are to go to another worker than the last: see Farm::suits.
-      if (trial.purpose != db::Purpose::kSearch) open.measured_by = store_.last_measured_by(trial.id);
+      // Confirmations are to go to other workers: see Farm::suits.
+      if (trial.purpose != db::Purpose::kSearch) open.said = said_of(trial.id);
       for (const db::Lease& lease : trial.leases)
         open.grants.push_back({.lease = static_cast<LeaseId>(lease.id),
                                .attempt = static_cast<uint32_t>(lease.attempt),
@@ -163,7 +163,7 @@ class StoreJournal final : public Journal {
         submission.candidate = added[i].candidate;
         // Shared by all trials of one workload in one job: two million need a handful.
         submission.spec = spec_of(its_job, candidates[i].workload);
-        if (!candidates[i].is_first()) submission.measured_by = store_.last_measured_by(added[i].trial);
+        if (!candidates[i].is_first()) submission.said = said_of(added[i].trial);
       }
       submissions.push_back(std::move(submission));
     }
@@ -219,6 +219,13 @@ class StoreJournal final : public Journal {
                 static_cast<int>(Submission::Status::kDuplicate) ==
                     static_cast<int>(db::Enqueued::kDuplicate));
 
+  std::vector<Testimony> said_of(db::TrialId trial) {
+    std::vector<Testimony> said;
+    for (db::Testimony& one : store_.testimonies(trial))
+      said.push_back({std::move(one.worker), class_name(one.model, one.cores), one.seconds, one.suspect});
+    return said;
+  }
+
   void claim(JobId job) {
     if (only_ && claimed_.insert(job).second) claims_.claim_job(job);
   }
@@ -260,10 +267,11 @@ class StoreJournal final : public Journal {
   void write(const Examined& r) {
     const db::WorkerHealth& health = r.health;
     // What it measured since its last good canary on such devices; where none is known, since it joined.
+    const int64_t joined = store_.now_ms() - r.unproven.count();
     if (r.distrust)
-      store_.set_suspect(store_.add_worker(health.worker),
-                         store_.last_good_canary(health.worker, health.device_class)
-                             .value_or(store_.now_ms() - r.unproven.count()));
+      store_.set_suspect(
+          store_.add_worker(health.worker),
+          r.lied ? joined : store_.last_good_canary(health.worker, health.device_class).value_or(joined));
     store_.set_worker_health(health, r.good);
   }
 

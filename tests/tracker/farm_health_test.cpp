@@ -48,7 +48,7 @@ struct HealthBench : Bench {
   /// A trial to be measured again, which `by` measured last.
   void submit_confirmation(const std::string& by) {
     std::vector<Submission> trials = journal.add(1, std::vector<Candidate>(1));
-    trials[0].measured_by = by;
+    trials[0].said = {{.worker = by, .seconds = 1e-3}};
     step(Submit{trials});
   }
   /// Whom the last trial was leased to, in order.

@@ -112,6 +112,24 @@ TEST_F(HealthTest, ThreeDistinctCandidatesThatFailWithItAloneMakeItSuspect) {
   EXPECT_EQ(health_.blame(4), Change::kNone) << "it begins anew";
 }
 
+TEST_F(HealthTest, WhoIsContradictedTwiceIsNotTrustedForItsCanaries) {
+  make_baseline();
+  EXPECT_EQ(health_.contradict(1, "why"), Change::kSuspect);
+  EXPECT_EQ(health_.row().suspect, "why");
+  hear(1);
+  EXPECT_EQ(hear(1), Change::kTrusted) << "it may have been an accident";
+  EXPECT_EQ(health_.contradict(1, "why"), Change::kSuspect) << "the same candidate is no other";
+  hear(1);
+  EXPECT_EQ(hear(1), Change::kTrusted);
+  EXPECT_EQ(health_.contradict(2, "why"), Change::kSuspect);
+  for (int i = 0; i < 10; ++i) EXPECT_EQ(hear(1), Change::kNone);
+  EXPECT_TRUE(health_.suspect());
+  EXPECT_TRUE(health_.elsewhere("another class").elsewhere("this one").suspect()) << "nor for a new device";
+  health_.trust();
+  EXPECT_FALSE(health_.suspect());
+  EXPECT_FALSE(health_.elsewhere("another class").suspect());
+}
+
 TEST_F(HealthTest, GoesOnFromWhatWasWrittenDown) {
   make_baseline();
   hear(1.2), hear(1.2);

@@ -196,7 +196,7 @@ TEST_F(StoreJournals, KeepSuspectsAndWhoIsDrained) {
     commit(Drained{"v", false});
     Candidate again = candidate("before the good canary");
     again.purpose = db::Purpose::kConfirm;
-    EXPECT_EQ(journal->add(static_cast<JobId>(job_), std::span(&again, 1)).at(0).measured_by, "w");
+    EXPECT_EQ(journal->add(static_cast<JobId>(job_), std::span(&again, 1)).at(0).said.at(0).worker, "w");
   }
   const JournalState state = open_store_journal(folder_ / "t.db")->start();
   EXPECT_THAT(state.drained, ElementsAre("w"));
@@ -204,7 +204,9 @@ TEST_F(StoreJournals, KeepSuspectsAndWhoIsDrained) {
   EXPECT_EQ(state.health[0].suspect, "why");
   EXPECT_EQ(state.health[0].compute, row.compute);
   EXPECT_EQ(state.health[0].memory, row.memory);
-  EXPECT_EQ(state.open.at(0).measured_by, "w");
+  ASSERT_EQ(state.open.at(0).said.size(), 1u);
+  EXPECT_EQ(state.open.at(0).said[0].worker, "w");
+  EXPECT_EQ(state.open.at(0).said[0].seconds, 1.0);
   const std::vector<db::Measurement> left = store_.history(workload_, store_.job(job_).target);
   ASSERT_EQ(left.size(), 1u);
   EXPECT_EQ(left[0].trace, "before the good canary");
