@@ -190,6 +190,7 @@ class Importer {
     // The refusals come before any conversion, so that a model gets one message about all its operators, or
     // all its inputs.
     refuse_unsupported();
+    refuse_doubled_names();
     refuse_unknown_inputs();
     bind_symbols();
     add_initializers(graph_);
@@ -272,6 +273,23 @@ class Importer {
     if (unknown.empty()) return;
     fail("{}: unsupported operator{}: {}", name_, unknown.size() > 1 ? "s" : "",
          join_text({unknown.begin(), unknown.end()}, ", "));
+  }
+
+  /// Of two values of one name nobody could say which is meant. (Of two constants the later one is, as
+  /// elsewhere: there are such files.)
+  void refuse_doubled_names() const {
+    for_each_graph(graph_, [&](const ::onnx::GraphProto& graph) {
+      std::set<std::string> inputs, defined;
+      const auto define = [&](std::set<std::string>& names, const std::string& name) {
+        if (!name.empty() && !names.insert(name).second) fail("{}: `{}` is defined twice", name_, name);
+      };
+      for (const auto& input : graph.input()) define(inputs, input.name());
+      defined = inputs;
+      // Files before IR version 4 list them among the inputs.
+      for (const auto& each : graph.initializer()) defined.insert(each.name());
+      for (const auto& node : graph.node())
+        for (const std::string& output : node.output()) define(defined, output);
+    });
   }
 
   void refuse_unknown_inputs() const {

@@ -126,6 +126,19 @@ TEST(OnnxHostile, CyclesAreNoGraphs) {
               HasSubstr("which nothing defines before it"));
 }
 
+/// Of what has one name nobody says which is meant: the second input was dropped, and the later value
+/// counted.
+TEST(OnnxHostile, ANameIsOneValues) {
+  const std::string twice = refusal(model(relu("x", "y") + relu("x", "y")));
+  EXPECT_THAT(twice, HasSubstr("`y` is defined twice"));
+  EXPECT_THAT(refusal(model(relu("x", "x") + relu("x", "y"))), HasSubstr("`x` is defined twice"));
+  const std::string w = tensor("w", {1, 4}, kFloat, field(9, std::string(16, '\0')));
+  EXPECT_THAT(refusal(model(relu("x", "w") + relu("w", "y"), w)), HasSubstr("`w` is defined twice"));
+  const std::string x = field(11, field(1, "x") + field(2, field(1, field(1, kFloat) + field(2, ""))));
+  EXPECT_THAT(refusal(model(relu("x", "y"), x)), HasSubstr("`x` is defined twice"));
+  EXPECT_EQ(refusal(model(bytes::node("Add", {"x", "w"}, {"y"}), w + w)), "") << "there are such files";
+}
+
 TEST(OnnxHostile, ANodeGivesSomething) {
   EXPECT_THAT(refusal(model(bytes::node("Split", {"x"}, {}) + relu("x", "y"))),
               HasSubstr("node `` (Split): has no output"));
