@@ -2,6 +2,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 #include <functional>
 #include <limits>
@@ -161,6 +162,13 @@ void Flags::add(const std::string& spelling, int64_t& value, int64_t least, int6
       most <= std::numeric_limits<int32_t>::max() ? fmt::format("{}..{}", least, most) : "N";
   Flag flag = flag_of(spelling, Flag::Kind::kInteger, range.c_str(), help);
   CLI::Option* option = parser_->app.add_option(flag.name, value)->check(CLI::Range(least, most));
+  // CLI11 takes what is beyond 64 bits for the largest number there is.
+  option->check([least, most](const std::string& text) -> std::string {
+    int64_t number = 0;
+    const bool fits =
+        std::from_chars(text.data(), text.data() + text.size(), number).ec != std::errc::result_out_of_range;
+    return fits ? "" : fmt::format("Value {} not in range {} to {}", text, least, most);
+  });
   parser_->all.push_back({flag, option, [&value] { return literal(value); }});
 }
 

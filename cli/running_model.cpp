@@ -1,9 +1,12 @@
 #include "cli/running_model.h"
 
 #include <fmt/core.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cmath>
+#include <cstring>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
@@ -133,6 +136,8 @@ void make_output_folder(const std::string& folder) {
   std::error_code error;
   std::filesystem::create_directories(folder, error);
   if (error) fail("cannot make the folder {}: {}", folder, error.message());
+  if (access(folder.c_str(), W_OK | X_OK) != 0)
+    fail("cannot write into the folder {}: {}", folder, std::strerror(errno));
 }
 
 void run_and_print(RunningModel& running, const std::string& folder, bool as_json) {

@@ -17,6 +17,7 @@
 #include "cli/progress.h"
 #include "cli/race_by_worker.h"
 #include "cli/race_record.h"
+#include "cli/running_model.h"
 #include "cli/ship.h"
 #include "cli/target.h"
 #include "cli/tune_report.h"
@@ -274,6 +275,8 @@ int run_tune_job_here(TuneJob job, const std::optional<std::string>& resume) {
   if (job.listen.empty()) require_worker_here(target);
   const PreparedJob prepared = prepare_job(job, std::move(target));
   const std::span<const tuner::Task> tasks = prepared.tasks;
+  // Before a search whose result could not be written down there.
+  make_output_folder(job.folder);
 
   tracker::TuneResult result;
   std::optional<FarmHere> farm;

@@ -355,6 +355,8 @@ TEST_F(TuneJobs, BadInputIsOneMessageAndExitCode2) {
       {"--model dqn --target cpu --max-relative-error 1", "--max-relative-error"},
       {"--model dqn --target cpu --max-relative-error nan", "--max-relative-error"},
       {"--model dqn --target cpu --max-relative-error 1e-3x", "--max-relative-error"},
+      // More than 64 bits: it was taken for 2^63 - 1.
+      {"--model dqn --target cpu --seed 99999999999999999999", "--seed: Value 99999999999999999999 not in"},
   };
   for (const auto& [arguments, message] : cases) {
     Finished finished = tune(arguments + flags);
@@ -362,6 +364,23 @@ TEST_F(TuneJobs, BadInputIsOneMessageAndExitCode2) {
     EXPECT_THAT(finished.output, HasSubstr("error: ")) << arguments;
     EXPECT_THAT(finished.output, HasSubstr(message)) << arguments;
   }
+}
+
+/// It was said after the search.
+TEST_F(TuneJobs, AFolderThatCannotBeWrittenIsSaidBeforeTheSearch) {
+  const std::string model = path("m.relay");
+  write_file(model, R"(#[version = "0.0.5"]
+def @main(%x: Tensor[(4, 8), float32]) { nn.relu(%x) }
+)");
+  write_file(path("file"), "");
+  for (const std::string& folder : {path("file"), path("file") + "/in it", std::string("/proc/none")}) {
+    const Finished finished = tune("--model " + model + " --target cpu --trials 1 --db " + path("t.db") +
+                                   " --out '" + folder + "'");
+    EXPECT_EQ(finished.code, 2) << finished.output;
+    EXPECT_THAT(finished.output, HasSubstr("error: cannot make the folder " + folder + ": "));
+    EXPECT_THAT(finished.output, Not(HasSubstr("filesystem error")));
+  }
+  EXPECT_EQ(tune("query jobs --json --db " + path("t.db")).output, "[]\n");
 }
 
 TEST_F(TuneJobs, ADatabaseThatIsNoneIsLeftAlone) {
