@@ -1,6 +1,9 @@
 #include "db/backup.h"
 
+#include <cerrno>
+#include <cstring>
 #include <filesystem>
+#include <fstream>
 
 #include "core/support/disk.h"
 #include "core/support/error.h"
@@ -53,6 +56,8 @@ void back_up(const std::string& path, const std::string& copy) {
   // one.
   const fs::path partial = fmt::format("{}.partial", copy);
   fs::remove(partial, error);
+  // SQLite would say that the database cannot be opened.
+  if (!std::ofstream(partial)) fail("cannot write {}: {}", copy, std::strerror(errno));
   try {
     // Of one moment, beside writers, which do not wait for it.
     // Not sqlite3_backup, which starts over whenever somebody writes; and what comes is compact.

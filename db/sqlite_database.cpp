@@ -60,6 +60,13 @@ std::string explain(int code, sqlite3* handle, const std::string& path,
     case SQLITE_READONLY:
       return fmt::format("database {} can't be written: {}", path, reason);
     case SQLITE_CANTOPEN:
+      // Of a read-only file system SQLite would say that there is no such file: the log beside it.
+      if (std::filesystem::path folder = std::filesystem::path(path).parent_path();
+          access(path.c_str(), F_OK) == 0 && access(folder.empty() ? "." : folder.c_str(), W_OK) != 0)
+        return fmt::format(
+            "cannot open database {}: its log belongs beside it, and that folder cannot be "
+            "written ({}); copy it to one that can",
+            path, std::strerror(errno));
       return fmt::format(
           "cannot open database {}: {}", path,
           system_error ? std::strerror(system_error) : "is it a file in a folder that can be written?");
@@ -160,6 +167,8 @@ SqliteDatabase::SqliteDatabase(const std::string& path, Access access, std::chro
   std::error_code ignored;
   // SQLite would say no more than CANTOPEN.
   if (std::filesystem::is_directory(path, ignored)) fail("cannot open database {}: it is a folder", path);
+  // And a reader of a pipe would wait for somebody to write into it, for ever.
+  if (std::filesystem::is_other(path, ignored)) fail("cannot open database {}: it is no regular file", path);
   // Each connection is used by one thread at a time. Extended codes tell a full disk from other errors.
   int flags = SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE;
   flags |= access == Access::kReadWrite ? SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE : SQLITE_OPEN_READONLY;

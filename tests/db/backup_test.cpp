@@ -57,7 +57,7 @@ TEST_F(BackupTest, NothingIsOverwrittenOrLeftBehind) {
   write_file(folder_ / "a.db", "precious");
   EXPECT_EQ(refusal(path_, folder_ / "a.db"), folder_ / "a.db exists; a backup is a new file");
   EXPECT_EQ(read_file(folder_ / "a.db"), "precious");
-  EXPECT_THAT(refusal(path_, folder_ / "none/a.db"), HasSubstr("cannot open"));
+  EXPECT_THAT(refusal(path_, folder_ / "none/a.db"), HasSubstr("cannot write"));
   EXPECT_EQ(refusal(folder_ / "none.db", folder_ / "b.db"), "there is no database " + folder_ / "none.db");
   EXPECT_THAT(refusal(folder_ / "a.db", folder_ / "b.db"), HasSubstr("is not a database of lathe"));
   EXPECT_FALSE(std::filesystem::exists(folder_ / "b.db"));

@@ -2,6 +2,7 @@
 #include "db/schema.h"
 
 #include <sqlite3.h>
+#include <sys/stat.h>
 
 #include <filesystem>
 
@@ -62,6 +63,18 @@ TEST(Schema, FileThatIsNoDatabase) {
             fmt::format("cannot open database {}: it is a folder", folder / ""));
   EXPECT_EQ(thrown_by([&] { Store store(folder / "none.db", {.read_only = true}); }),
             fmt::format("there is no database {}; `tune` makes one", folder / "none.db"));
+}
+
+/// Who opened a pipe to read waited for ever.
+TEST(Schema, WhatIsNoRegularFileIsNotOpened) {
+  TemporaryFolder folder;
+  const std::string pipe = folder / "pipe";
+  ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
+  for (const std::string& path : {pipe, std::string("/dev/full"), std::string("/dev/null")}) {
+    const std::string expected = fmt::format("cannot open database {}: it is no regular file", path);
+    EXPECT_EQ(thrown_by([&] { Store store(path, {.read_only = true}); }), expected);
+    EXPECT_EQ(thrown_by([&] { Store store(path); }), expected);
+  }
 }
 
 TEST(Schema, DatabaseOfAnotherProgram) {

@@ -584,6 +584,27 @@ def answers_without_end(folder):
     server.shutdown()
 
 
+def read_only_folders(folder):
+    """A database on a read-only file system, and a backup onto one: said as what it is, and nothing else is harmed."""
+    with open(f"{folder}/m.relay", "w") as file:
+        file.write("def @main(%x: Tensor[(1, 4), float32]) -> Tensor[(1, 4), float32] { nn.relu(%x) }\n")
+    run("--model", f"{folder}/m.relay", "--trials", "1", "--db", f"{folder}/t.db", "--out", f"{folder}/out", "--quiet")
+    mount = f"mkdir -p {folder}/ro && mount -t tmpfs none {folder}/ro && cp {folder}/t.db {folder}/ro && " \
+            f"mount -o remount,ro {folder}/ro"
+    if subprocess.run(["unshare", "-rm", "sh", "-c", mount], capture_output=True).returncode != 0:
+        return print("no mounts here: read-only file systems are not tried")
+    open_it = f"cannot open database {folder}/ro/t.db: its log belongs beside it, and that folder cannot be written " \
+              "(Read-only file system); copy it to one that can"
+    for code, words, said in ((2, f"query jobs --db {folder}/ro/t.db", open_it),
+                              (5, f"tracker --db {folder}/ro/t.db --listen ipc://{folder}/socket", open_it),
+                              (2, f"db backup {folder}/ro/b.db --db {folder}/t.db",
+                               f"cannot write {folder}/ro/b.db: Read-only file system")):
+        done = subprocess.run(["unshare", "-rm", "sh", "-c", f"{mount} && exec {TUNE} {words}"], capture_output=True,
+                              text=True, timeout=60)
+        check(done.returncode == code and done.stderr == f"error: {said}\n",
+              f"tune {words}: {done.returncode} {done.stderr}")
+
+
 def deep_models(folder):
     """A model whose text nests without end."""
     deep = 200000
@@ -622,10 +643,10 @@ def main():
         code_in_a_database(folder)
         clients_of_a_hostile_tracker(folder)
     for attack in (strange_principals, packs_that_are_none, names_in_a_database, a_damaged_job, files_of_two_trackers,
-                   answers_without_end, deep_models):
+                   answers_without_end, read_only_folders, deep_models):
         with tempfile.TemporaryDirectory() as folder:
             attack(folder)
-    print("26 attacks held off")
+    print("27 attacks held off")
 
 
 if __name__ == "__main__":
