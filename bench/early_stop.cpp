@@ -207,8 +207,8 @@ int run(int argc, char** argv) {
     for (size_t i = 0; i < trials.size(); ++i) {
       const Trial& trial = trials[i];
       const Replayed all = replay(trial, 0, eviction);
-      const Replayed early = replay(trial, incumbent.seconds(), eviction);
-      if (i > 0) incumbent.note(static_cast<tracker::CandidateId>(i), last);
+      const Replayed early = replay(trial, incumbent.seconds("one"), eviction);
+      if (i > 0) incumbent.note(static_cast<tracker::CandidateId>(i), "one", last);
       last = early.seconds;
       totals += {1,
                  early.samples < all.samples,

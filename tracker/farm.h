@@ -294,6 +294,8 @@ class Farm {
   static const std::string& identity(const Worker& worker) {
     return worker.key.empty() ? worker.name : worker.key;
   }
+  /// The same of a worker that may be gone.
+  std::string identity_of(const std::string& name) const;
   bool hand_back(const Peer& peer, const std::vector<uint64_t>& returned);
   void forget_worker(const Peer& peer, bool lost);
 

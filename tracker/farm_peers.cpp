@@ -306,7 +306,7 @@ void Farm::on(const Peer& peer, const wire::Result& result) {
       // After its own result, which may be the lie.
       if (!said.empty() && seconds > 0) compare(said, worker, candidate, seconds);
       // What it holds of them was leased before this was known.
-      const double incumbent = incumbents_.seconds(*spec);
+      const double incumbent = incumbents_.seconds(*spec, identity(worker));
       if (worker.version >= wire::kIncumbentVersion && incumbent < wire::kNoIncumbent)
         ack.incumbent_seconds = incumbent;
     }
@@ -360,6 +360,11 @@ void Farm::on(const Peer& peer, const wire::Drain& drain) {
 
 void Farm::on(const Peer& peer, const wire::Bye& bye) {
   if (hand_back(peer, bye.returned)) forget_worker(peer, /*lost=*/false);
+}
+
+std::string Farm::identity_of(const std::string& name) const {
+  const auto key = keys_.find(name);
+  return key == keys_.end() || key->second.empty() ? name : key->second;
 }
 
 /// False when the worker is gone with that.

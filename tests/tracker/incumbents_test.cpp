@@ -11,18 +11,36 @@ using testing::ElementsAre;
 
 TEST(Incumbent, IsToldByTwo) {
   Incumbent incumbent;
-  EXPECT_EQ(incumbent.seconds(), wire::kNoIncumbent);
-  incumbent.note(1, 2);
-  incumbent.note(1, 1.9);
-  EXPECT_EQ(incumbent.seconds(), wire::kNoIncumbent) << "a candidate measured twice is one";
-  incumbent.note(2, 2.1);
-  EXPECT_DOUBLE_EQ(incumbent.seconds(), 0.95 * 2.1);
-  incumbent.note(3, 1.97);
-  EXPECT_DOUBLE_EQ(incumbent.seconds(), 1.9) << "two are about as fast: the fastest";
-  incumbent.note(4, 1e-9);
-  EXPECT_DOUBLE_EQ(incumbent.seconds(), 0.95 * 1.9) << "whatever one says";
-  incumbent.note(4, 1e-12);
-  EXPECT_DOUBLE_EQ(incumbent.seconds(), 0.95 * 1.9);
+  const auto note = [&](CandidateId candidate, double seconds) { incumbent.note(candidate, "w", seconds); };
+  EXPECT_EQ(incumbent.seconds("w"), wire::kNoIncumbent);
+  note(1, 2);
+  note(1, 1.9);
+  EXPECT_EQ(incumbent.seconds("w"), wire::kNoIncumbent) << "a candidate measured twice is one";
+  note(2, 2.1);
+  EXPECT_DOUBLE_EQ(incumbent.seconds("w"), 0.95 * 2.1);
+  note(3, 1.97);
+  EXPECT_DOUBLE_EQ(incumbent.seconds("w"), 1.9) << "two are about as fast: the fastest";
+  note(4, 1e-9);
+  EXPECT_DOUBLE_EQ(incumbent.seconds("w"), 0.95 * 1.9) << "whatever one says";
+  note(4, 1e-12);
+  EXPECT_DOUBLE_EQ(incumbent.seconds("w"), 0.95 * 1.9);
+}
+
+TEST(Incumbent, IsToldByTwoWorkersWhereThereAreTwo) {
+  Incumbent incumbent;
+  incumbent.note(1, "liar", 1e-9);
+  incumbent.note(2, "liar", 1e-8);
+  EXPECT_EQ(incumbent.seconds("honest"), wire::kNoIncumbent);
+  EXPECT_DOUBLE_EQ(incumbent.seconds("liar"), 0.95e-8) << "its own samples it may save";
+  incumbent.note(3, "honest", 2);
+  incumbent.note(4, "liar", 1e-7);
+  for (const char* who : {"honest", "liar", "another"}) EXPECT_DOUBLE_EQ(incumbent.seconds(who), 0.95 * 2);
+  incumbent.note(1, "honest", 2);
+  incumbent.note(5, "another", 1);
+  EXPECT_DOUBLE_EQ(incumbent.seconds("honest"), 0.95);
+  // Another worker says so, too: now it is told by two.
+  incumbent.note(6, "honest", 1e-10);
+  EXPECT_DOUBLE_EQ(incumbent.seconds("honest"), 0.95e-9);
 }
 
 /// A worker with one slot measures candidates of one search, one after the other.
@@ -76,27 +94,40 @@ TEST(Incumbents, AreOfOneJob) {
       << "another's candidates have no say";
 }
 
+/// A worker says of two candidates what could be, and is not: others measure theirs as before.
+TEST(Incumbents, OfOneWorkerAreItsOwn) {
+  Search s;
+  s.answer(s.next("a"), 1.1e-6f);
+  s.answer(s.next("b"), 1.1e-6f);
+  s.say("p", wire::Bye{});
+  s.join("p", "another", 1);
+  const wire::Lease lease = s.next("c");
+  EXPECT_EQ(lease.evaluation.incumbent_seconds, wire::kNoIncumbent);
+  s.answer(lease, 1e-3f);
+  EXPECT_FLOAT_EQ(s.told(), 0.95e-3);
+}
+
 TEST(Incumbents, AreForgottenWithWhoIsSuspectAndWithTheirJob) {
   Incumbents incumbents;
   const TrialSpec first{.job = 1, .workload_id = 1}, other{.job = 1, .workload_id = 2},
       last{.job = 2, .workload_id = 1};
   for (const TrialSpec* spec : {&first, &other, &last})
-    for (CandidateId candidate : {1, 2}) incumbents.note(*spec, candidate, 1);
+    for (CandidateId candidate : {1, 2}) incumbents.note(*spec, candidate, "w", 1);
   incumbents.forget(1);
-  EXPECT_EQ(incumbents.seconds(first), wire::kNoIncumbent);
-  EXPECT_EQ(incumbents.seconds(other), wire::kNoIncumbent);
-  EXPECT_EQ(incumbents.seconds(last), 1);
+  EXPECT_EQ(incumbents.seconds(first, "w"), wire::kNoIncumbent);
+  EXPECT_EQ(incumbents.seconds(other, "w"), wire::kNoIncumbent);
+  EXPECT_EQ(incumbents.seconds(last, "w"), 1);
   incumbents.forget_all();
-  EXPECT_EQ(incumbents.seconds(last), wire::kNoIncumbent);
+  EXPECT_EQ(incumbents.seconds(last, "w"), wire::kNoIncumbent);
 }
 
 TEST(Incumbents, OfAFloodOfTasksTheOldestGo) {
   Incumbents incumbents;
   TrialSpec spec{.job = 1};
   for (spec.workload_id = 1; spec.workload_id <= 100'000; ++spec.workload_id)
-    for (CandidateId candidate : {1, 2}) incumbents.note(spec, candidate, 1);
-  EXPECT_EQ(incumbents.seconds(TrialSpec{.job = 1, .workload_id = 1}), wire::kNoIncumbent);
-  EXPECT_EQ(incumbents.seconds(TrialSpec{.job = 1, .workload_id = 100'000}), 1);
+    for (CandidateId candidate : {1, 2}) incumbents.note(spec, candidate, "w", 1);
+  EXPECT_EQ(incumbents.seconds(TrialSpec{.job = 1, .workload_id = 1}, "w"), wire::kNoIncumbent);
+  EXPECT_EQ(incumbents.seconds(TrialSpec{.job = 1, .workload_id = 100'000}, "w"), 1);
 }
 
 /// What it holds was leased before the acknowledgement: rivals of what is acknowledged go by that.
