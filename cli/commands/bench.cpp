@@ -24,8 +24,8 @@ struct Layer {
   double gigabytes() const { return bytes / microseconds / 1e3; }
 };
 
-/// The time of each kernel, longest first: the median over 20 runs of each step, summed over the steps it
-/// runs in.
+/// The time of each kernel that runs, longest first: the median over 20 runs of each step, summed over the
+/// steps it runs in.
 std::vector<Layer> profile(runtime::Executor& executor) {
   constexpr int kRuns = 20;
   const std::vector<runtime::Executor::PlannedStep> steps = executor.steps();
@@ -50,6 +50,8 @@ std::vector<Layer> profile(runtime::Executor& executor) {
     layer->flops += step->flops * static_cast<double>(calls_a_run);
     layer->bytes += static_cast<double>(runtime::bytes_of(*plan, *step) * calls_a_run);
   }
+  // Of a family of kernels those for other sizes do not run.
+  std::erase_if(layers, [](const Layer& layer) { return layer.calls == 0; });
   std::sort(layers.begin(), layers.end(),
             [](const Layer& a, const Layer& b) { return a.microseconds > b.microseconds; });
   return layers;
@@ -70,11 +72,13 @@ void print_text(const ModelFlags& flags, const runtime::Plan& plan, const runtim
   double total = 0, flops = 0;
   for (const Layer& layer : layers) total += layer.microseconds, flops += layer.flops;
   fmt::print("\n{:>10}  {:>6}  {:>5}  {:>7}  {:>6}  kernel\n", "us", "share", "calls", "GFLOP/s", "GB/s");
+  // Operations of open sizes are not counted.
+  const auto rate = [](double gflops) { return gflops > 0 ? fmt::format("{:.1f}", gflops) : "-"; };
   for (const Layer& layer : layers)
-    fmt::print("{:>10.1f}  {:>5.1f}%  {:>5}  {:>7.1f}  {:>6.1f}  {}\n", layer.microseconds,
-               100 * layer.microseconds / total, layer.calls, layer.gflops(), layer.gigabytes(),
+    fmt::print("{:>10.1f}  {:>5.1f}%  {:>5}  {:>7}  {:>6.1f}  {}\n", layer.microseconds,
+               100 * layer.microseconds / total, layer.calls, rate(layer.gflops()), layer.gigabytes(),
                layer.kernel);
-  fmt::print("{:>10.1f}  100.0%         {:>7.1f}          all kernels\n", total, flops / total / 1e3);
+  fmt::print("{:>10.1f}  100.0%         {:>7}          all kernels\n", total, rate(flops / total / 1e3));
 }
 
 void print_json(const ModelFlags& flags, const runtime::Plan& plan, const runtime::Timing& timing,
