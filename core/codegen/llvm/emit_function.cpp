@@ -145,6 +145,8 @@ std::vector<const tir::BufferNode*> scratch_of(const tir::For& loop, const tir::
   }
   std::map<const tir::BufferNode*, bool> own;
   auto see = [&](const tir::Buffer& buffer, const std::vector<Expr>& indices) {
+    // What has a known size is the thread's own memory already.
+    if (tir::has_constant_shape(*buffer)) return;
     const bool at_part = indices.size() > 1 && analyzer.can_prove_equal(indices[0], number);
     own.try_emplace(buffer.get(), true).first->second &= at_part;
   };
@@ -156,9 +158,7 @@ std::vector<const tir::BufferNode*> scratch_of(const tir::For& loop, const tir::
   for (const auto& [buffer, is_own] : own) {
     const bool is_param = std::any_of(func.params.begin(), func.params.end(),
                                       [b = buffer](const tir::Buffer& param) { return param.get() == b; });
-    // What has a known size is the thread's own memory already.
-    if (is_own && !is_param && !tir::has_constant_shape(*buffer) && !uses_outside(func.body, loop, buffer))
-      found.push_back(buffer);
+    if (is_own && !is_param && !uses_outside(func.body, loop, buffer)) found.push_back(buffer);
   }
   return found;
 }
