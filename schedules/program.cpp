@@ -1,5 +1,8 @@
 #include "schedules/program.h"
 
+#include <algorithm>
+#include <map>
+
 #include "core/support/error.h"
 #include "core/tir/regions.h"
 
@@ -8,33 +11,30 @@ namespace lathe::schedule {
 using namespace tir;
 
 namespace {
-/// The statements right below `stmt`; a block's init is not among them (it holds no loops to schedule).
-std::vector<Stmt> below(const Stmt& stmt) {
-  if (const For* loop = stmt.as<For>()) return {loop->body};
-  if (const Block* block = stmt.as<Block>()) return {block->body};
-  if (const Seq* seq = stmt.as<Seq>()) return seq->stmts;
-  if (const If* branch = stmt.as<If>()) {
-    if (branch->else_case) return {branch->then_case, branch->else_case};
-    return {branch->then_case};
-  }
-  return {};
-}
-
-/// Depth first, in program order; `path` grows down to the first statement that is wanted, and is as before
-/// when there is none. O(statements).
-bool find(Path& path, FunctionRef<bool(const Stmt&)> wanted) {
-  if (wanted(path.back())) return true;
-  for (const Stmt& child : below(path.back())) {
-    path.push_back(child);
-    if (find(path, wanted)) return true;
-    path.pop_back();
-  }
+/// Whether `wanted` says so of one of the statements right below `stmt`, the first that it does; a block's
+/// init is not among them (it holds no loops to schedule).
+bool any_below(const Stmt& stmt, FunctionRef<bool(const Stmt&)> wanted) {
+  if (const For* loop = stmt.as<For>()) return wanted(loop->body);
+  if (const Block* block = stmt.as<Block>()) return wanted(block->body);
+  if (const Seq* seq = stmt.as<Seq>()) return std::any_of(seq->stmts.begin(), seq->stmts.end(), wanted);
+  if (const If* branch = stmt.as<If>())
+    return wanted(branch->then_case) || (branch->else_case && wanted(branch->else_case));
   return false;
 }
 
+/// Depth first, in program order, to the first statement that is wanted: puts it on `path`, and on the way up
+/// what stands around it. O(statements).
+bool find(const Stmt& stmt, FunctionRef<bool(const Stmt&)> wanted, Path& path) {
+  const bool found =
+      wanted(stmt) || any_below(stmt, [&](const Stmt& child) { return find(child, wanted, path); });
+  if (found) path.push_back(stmt);
+  return found;
+}
+
 std::optional<Path> find_path(const Func& func, FunctionRef<bool(const Stmt&)> wanted) {
-  Path path{func->body};
-  if (!find(path, wanted)) return std::nullopt;
+  Path path;
+  if (!find(func->body, wanted, path)) return std::nullopt;
+  std::reverse(path.begin(), path.end());
   return path;
 }
 
@@ -44,7 +44,10 @@ void collect_blocks(const Stmt& stmt, bool nested, std::vector<Ref<Block>>& bloc
     blocks.push_back(stmt.cast<Block>());
     if (!nested) return;
   }
-  for (const Stmt& child : below(stmt)) collect_blocks(child, nested, blocks);
+  any_below(stmt, [&](const Stmt& child) {
+    collect_blocks(child, nested, blocks);
+    return false;
+  });
 }
 
 /// `wish`, or it with the least number that makes it new: names, and with them traces, are the same in each
@@ -274,6 +277,39 @@ std::vector<Ref<Block>> producers_of(const Func& func, const Ref<Block>& block) 
 
 std::vector<Ref<Block>> consumers_of(const Func& func, const Ref<Block>& block) {
   return related(func, block, block->writes, reads_buffer);
+}
+
+Readers::Readers(const Func& func) { add(func->body, nullptr); }
+
+void Readers::add(const Stmt& stmt, const Block* scope) {
+  const Block* block = stmt.as<Block>();
+  if (block) {
+    const Reader reader{scopes_.size(), stmt.cast<Block>()};
+    scopes_.emplace(block, scope);
+    for (const Region& region : block->reads) {
+      std::vector<Reader>& of_buffer = readers_[region.buffer.get()];
+      if (of_buffer.empty() || of_buffer.back().place != reader.place) of_buffer.push_back(reader);
+    }
+  }
+  any_below(stmt, [&](const Stmt& child) {
+    add(child, block ? block : scope);
+    return false;
+  });
+}
+
+std::vector<Ref<Block>> Readers::consumers_of(const Ref<Block>& block) const {
+  const Block* scope = scopes_.at(block.get());
+  std::map<size_t, Ref<Block>> consumers;
+  for (const Region& region : block->writes) {
+    auto readers = readers_.find(region.buffer.get());
+    if (readers == readers_.end()) continue;
+    for (const Reader& reader : readers->second)
+      if (reader.block != block && scopes_.at(reader.block.get()) == scope)
+        consumers.emplace(reader.place, reader.block);
+  }
+  std::vector<Ref<Block>> result;
+  for (const auto& [place, consumer] : consumers) result.push_back(consumer);
+  return result;
 }
 
 Stmt top_statement(const Path& path) {

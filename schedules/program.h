@@ -4,6 +4,7 @@
 
 #include <optional>
 #include <set>
+#include <unordered_map>
 
 #include "core/arith/simplify.h"
 #include "core/tir/stmt.h"
@@ -60,6 +61,26 @@ bool is_param(const tir::Func& func, const tir::Buffer& buffer);
 /// Blocks of the same scope as `block` that write what it reads / read what it writes, in program order.
 std::vector<Ref<tir::Block>> producers_of(const tir::Func& func, const Ref<tir::Block>& block);
 std::vector<Ref<tir::Block>> consumers_of(const tir::Func& func, const Ref<tir::Block>& block);
+
+/// Who reads what in a program, for many questions about the same one: the functions above look through a
+/// scope for each.
+class Readers {
+ public:
+  /// O(blocks and what they read).
+  explicit Readers(const tir::Func& func);
+  /// As above. REQUIRES: `block` is in the program.
+  std::vector<Ref<tir::Block>> consumers_of(const Ref<tir::Block>& block) const;
+
+ private:
+  struct Reader {
+    size_t place;  // among all blocks, in program order
+    Ref<tir::Block> block;
+  };
+  void add(const tir::Stmt& stmt, const tir::Block* scope);
+
+  std::unordered_map<const tir::Block*, const tir::Block*> scopes_;
+  std::unordered_map<const tir::BufferNode*, std::vector<Reader>> readers_;
+};
 
 /// The statement of the scope's sequence that holds the end of `path`.
 tir::Stmt top_statement(const Path& path);

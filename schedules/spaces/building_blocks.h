@@ -41,7 +41,8 @@ void inline_elementwise(Schedule& schedule, const Stays& stays = {});
 void inline_in_vectors(Schedule& schedule, const std::string& kept, const Target& target);
 
 /// Element-wise, and computed where it is used no element is computed more often than now by each user.
-bool is_used_once(const tir::Func& func, const Ref<tir::Block>& block);
+bool is_used_once(const tir::Func& func, const Ref<tir::Block>& block,
+                  const std::vector<Ref<tir::Block>>& consumers);
 
 /// Inlines what alone makes the terms of the dominant reduction, each used once: (x[i, k] - y[j, k])^2, which
 /// as a tensor has no neighbours along j, and of which x and y may be packed like factors. Whether there was

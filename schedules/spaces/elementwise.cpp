@@ -335,10 +335,12 @@ Ending ending(const Schedule& s, const std::string& kept, const Target& target) 
   return {block, lanes(*block), lanes(before), computes(*block), computes(before)};
 }
 
-/// The last ones: each is tried, which inlines the rest, and sixteen taps are a hundred blocks.
-std::vector<std::string> last_of(std::vector<std::string> names) {
-  constexpr size_t kTried = 8;
-  if (names.size() > kTried) names.erase(names.begin(), names.end() - kTried);
+/// The last ones: each is tried, which inlines the rest. Sixteen taps are a hundred blocks, nine images
+/// sampled are five hundred: of so many fewer, which takes seconds already.
+std::vector<std::string> last_of(std::vector<std::string> names, size_t blocks) {
+  constexpr size_t kTried = 8, kMostInlined = 512;
+  const size_t tried = std::clamp<size_t>(kMostInlined / blocks, 1, kTried);
+  if (names.size() > tried) names.erase(names.begin(), names.end() - static_cast<std::ptrdiff_t>(tried));
   return names;
 }
 
@@ -353,11 +355,12 @@ std::string preferred_kept(const Schedule& s, const std::vector<std::string>& jo
   if (is_transposition(*merged.block, target)) return "";
   // Nor where vectors are put together of what lies in several places.
   if (merged.lanes > 1 && !merged.computes) return "";
-  for (const std::string& name : last_of(joins))
+  const size_t blocks = all_blocks(s.func()).size();
+  for (const std::string& name : last_of(joins, blocks))
     if (Ending end = ending(s, name, target); end.kept_lanes > 1 && is_transposition(*end.block, target))
       return name;
   if (!merged.computes || merged.lanes > 1) return "";
-  const std::vector<std::string> choosing = last_of(all);
+  const std::vector<std::string> choosing = last_of(all, blocks);
   for (auto name = choosing.rbegin(); name != choosing.rend(); ++name)
     if (Ending end = ending(s, *name, target); end.lanes > 1 && !end.computes_before) return *name;
   return "";

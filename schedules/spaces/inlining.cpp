@@ -49,9 +49,9 @@ int64_t elements_read(const Block& block, const Buffer& buffer) {
 
 /// Computed where it is used, `block` would be computed again and again, and that takes long: tables, sums of
 /// several elements.
-bool repeats_work(const Func& func, const Ref<Block>& block) {
+bool repeats_work(const Ref<Block>& block, const std::vector<Ref<Block>>& consumers) {
   int64_t uses = 0;
-  for (const Ref<Block>& consumer : consumers_of(func, block))
+  for (const Ref<Block>& consumer : consumers)
     uses += iterations(*consumer) * elements_read(*consumer, block->writes[0].buffer);
   return uses > 2 * iterations(*block) && !is_cheap(*block);
 }
@@ -71,12 +71,12 @@ double written_size(const NodeRef& tree, const Buffer& buffer, double value) {
 
 /// Several uses of a value that is long already: x * sigmoid(x), thirty times in a row, would load x 2^30
 /// times.
-bool grows_too_far(const Func& func, const Ref<Block>& block) {
+bool grows_too_far(const Ref<Block>& block, const std::vector<Ref<Block>>& consumers) {
   constexpr double kNodes = 2000;
   const Buffer& buffer = block->writes[0].buffer;
   const double value = written_size(block->body.as<Store>()->value, buffer, 1);
   double before = 0, after = 0;
-  for (const Ref<Block>& consumer : consumers_of(func, block)) {
+  for (const Ref<Block>& consumer : consumers) {
     before += written_size(consumer->body, buffer, 1);
     after += written_size(consumer->body, buffer, value);
   }
@@ -84,9 +84,8 @@ bool grows_too_far(const Func& func, const Ref<Block>& block) {
 }
 }  // namespace
 
-bool is_used_once(const Func& func, const Ref<Block>& block) {
+bool is_used_once(const Func& func, const Ref<Block>& block, const std::vector<Ref<Block>>& consumers) {
   if (!is_injective(*block) || !is_intermediate(func, *block)) return false;
-  std::vector<Ref<Block>> consumers = consumers_of(func, block);
   return !consumers.empty() && std::all_of(consumers.begin(), consumers.end(), [&](const Ref<Block>& user) {
     return iterations(*user) <= iterations(*block);
   });
@@ -97,7 +96,8 @@ bool inline_terms(Schedule& s) {
   const Ref<Block> reduction = dominant_reduction(s.func());
   if (!reduction) return false;
   for (const Ref<Block>& terms : producers_of(s.func(), reduction)) {
-    if (!is_used_once(s.func(), terms) || consumers_of(s.func(), terms).size() != 1) continue;
+    const std::vector<Ref<Block>> consumers = consumers_of(s.func(), terms);
+    if (!is_used_once(s.func(), terms, consumers) || consumers.size() != 1) continue;
     s.compute_inline(s.get_block(terms->name));
     inlined = true;
   }
@@ -107,12 +107,23 @@ bool inline_terms(Schedule& s) {
 /// One block at a time, until none is left: each change makes new nodes, and may make its neighbours
 /// inlinable.
 void inline_elementwise(Schedule& s, const Stays& stays) {
+  // With the users they were refused with: asked about again once either is another node.
+  std::unordered_map<Ref<Block>, std::vector<Ref<Block>>> refused;
+  const auto goes = [&](const Ref<Block>& block, const std::vector<Ref<Block>>& consumers) {
+    return is_injective(*block) && is_intermediate(s.func(), *block) && all_elementwise(consumers) &&
+           !repeats_work(block, consumers) && !grows_too_far(block, consumers) && !(stays && stays(s, block));
+  };
   for (bool changed = true; changed;) {
     changed = false;
+    const Readers readers(s.func());
     for (const Ref<Block>& block : all_blocks(s.func())) {
-      if (!is_injective(*block) || !is_intermediate(s.func(), *block)) continue;
-      if (!all_elementwise(consumers_of(s.func(), block)) || repeats_work(s.func(), block)) continue;
-      if (grows_too_far(s.func(), block) || (stays && stays(s, block))) continue;
+      const std::vector<Ref<Block>> consumers = readers.consumers_of(block);
+      auto before = refused.find(block);
+      if (before != refused.end() && before->second == consumers) continue;
+      if (!goes(block, consumers)) {
+        refused[block] = consumers;
+        continue;
+      }
       s.compute_inline(s.get_block(block->name));
       changed = true;
       break;

@@ -38,9 +38,11 @@ void inline_in_rows(Schedule& s, const Policy& policy) {
   std::set<std::string> kept;
   for (bool changed = true; changed;) {
     changed = false;
+    const Readers readers(s.func());
     for (const Ref<Block>& block : all_blocks(s.func())) {
-      if (kept.count(block->name) || !is_used_once(s.func(), block)) continue;
-      bool cheap = is_cheap(*block), single = consumers_of(s.func(), block).size() == 1;
+      const std::vector<Ref<Block>> consumers = readers.consumers_of(block);
+      if (kept.count(block->name) || !is_used_once(s.func(), block, consumers)) continue;
+      bool cheap = is_cheap(*block), single = consumers.size() == 1;
       if (!cheap && choose_one_of(s, {0, 1}, single ? 1 : 0, policy) == 0) {
         kept.insert(block->name);
         continue;

@@ -367,5 +367,14 @@ func main(x: float32[7, 40, 4]) -> (out: float32[2, 40, 16]) {
   expect_same_results(regrouped, scheduled);
 }
 
+TEST(Readers, SayWhatLookingThroughTheScopeSays) {
+  for (const Program& program : small_programs()) {
+    const Readers readers(program.func);
+    for (const Ref<tir::Block>& block : all_blocks(program.func))
+      EXPECT_EQ(readers.consumers_of(block), consumers_of(program.func, block))
+          << program.name << ", " << block->name;
+  }
+}
+
 }  // namespace
 }  // namespace lathe::schedule
