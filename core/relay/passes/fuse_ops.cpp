@@ -1,6 +1,7 @@
 #include "core/relay/passes/fuse_ops.h"
 
 #include <algorithm>
+#include <set>
 #include <unordered_map>
 
 #include "core/relay/functor.h"
@@ -224,8 +225,6 @@ class Groups {
     Fusion pattern = groups_[root(i)].pattern;
     // Or it belongs there already, by way of another path.
     if (pattern == Fusion::kOpaque || entry.parent == kNone || root(i) == root(entry.parent)) return;
-    // Without what lies between: try_path() counts that.
-    if (groups_[root(i)].size + groups_[root(entry.parent)].size > kMaxGroup) return;
     // Of the whole group behind, which may have an anchor by now; of one node it would be too weak.
     Fusion sink = groups_[root(entry.parent)].pattern;
     if (phase == 2) {
@@ -260,6 +259,12 @@ class Groups {
     // All paths or none: a value that is left over would be read outside the group.
     for (const GraphNode::Use& use : nodes_[source].uses)
       if (!collect(use.user, sink, allowed, path)) return;
+    // What lies between counts too, in the groups that it has grown into.
+    std::set<size_t> roots{root(source), root(sink)};
+    for (size_t inner : path) roots.insert(root(inner));
+    size_t size = 0;
+    for (size_t each : roots) size += groups_[each].size;
+    if (size > kMaxGroup) return;
     merge(source, sink);
     for (size_t inner : path) merge(inner, sink);
   }

@@ -1,6 +1,7 @@
 // How far groups grow; what they are is in fuse_ops.relay.
 #include "core/relay/passes/fuse_ops.h"
 
+#include <fmt/ranges.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -33,6 +34,29 @@ TEST(FuseOps, GroupsStaySmallWhereAllOperatorsReadOneTensor) {
   const std::vector<int> sizes = sizes_of(fuse_ops(infer_type(parse_module(text, "test"))));
   EXPECT_LE(*std::max_element(sizes.begin(), sizes.end()), 256);
   EXPECT_LE(sizes.size(), 2 * kOperators / 256) << "and are no smaller than they need be";
+}
+
+/// Three chains from one value, which joins them last: on its way to their ends lie 240 operators, in groups
+/// of 480.
+TEST(FuseOps, GroupsStaySmallWhereChainsMeet) {
+  constexpr int kChains = 3, kLinks = 80;
+  std::string text =
+      "#[version = \"0.0.5\"]\ndef @main(%x: Tensor[(2, 3), float32], %y: Tensor[(3, 2), float32]) {\n"
+      "  %0 = transpose(%x, axes=[1, 0]);\n";
+  int next = 1;
+  std::vector<int> ends;
+  for (int chain = 0; chain < kChains; ++chain) {
+    for (int last = 0, i = 0; i < kLinks; ++i, last = next++) {
+      text += fmt::format("  %{} = multiply(%y, {}f);\n", next, chain * kLinks + i);
+      text += fmt::format("  %{} = add(%{}, %{});\n", next + 1, last, next);
+      ++next;
+    }
+    ends.push_back(next - 1);
+  }
+  text += fmt::format("  %{} = (%{});\n  concatenate(%{})\n}}\n", next, fmt::join(ends, ", %"), next);
+  const std::vector<int> sizes = sizes_of(fuse_ops(infer_type(parse_module(text, "test"))));
+  EXPECT_LE(*std::max_element(sizes.begin(), sizes.end()), 256);
+  EXPECT_LE(sizes.size(), kChains + 1) << "and are no smaller than they need be";
 }
 
 }  // namespace
