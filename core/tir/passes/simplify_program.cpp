@@ -71,10 +71,18 @@ class SimplifyProgram final : public StmtMutator {
   }
 
   Stmt visit_if(const Ref<If>& branch) override {
-    Expr condition = analyzer_.simplify(branch->condition);
+    Expr condition = known(analyzer_.simplify(branch->condition));
     if (const int64_t* value = as_int(condition))
       return visit(*value ? branch->then_case : branch->else_case);
-    Stmt then_case = visit(branch->then_case), else_case = visit(branch->else_case);
+    const size_t around = facts_.size();
+    const std::vector<Expr> tests = conjuncts(condition);
+    for (const Expr& test : tests)
+      if (is_fact(test)) facts_.push_back({test, true});
+    Stmt then_case = visit(branch->then_case);
+    facts_.resize(around);
+    if (tests.size() == 1 && is_fact(condition)) facts_.push_back({condition, false});
+    Stmt else_case = branch->else_case ? visit(branch->else_case) : Stmt();
+    facts_.resize(around);
     if (condition == branch->condition && then_case == branch->then_case && else_case == branch->else_case)
       return branch;
     return if_then(condition, then_case, else_case);
@@ -93,6 +101,32 @@ class SimplifyProgram final : public StmtMutator {
   }
 
  private:
+  /// A condition that an If around has decided.
+  struct Fact {
+    Expr condition;
+    bool holds;
+  };
+
+  static bool is_fact(const Expr& test) { return test.dtype() == kBool && is_fixed(test); }
+
+  std::optional<bool> decided(const Expr& condition) const {
+    for (const Fact& fact : facts_)
+      if (structural_equal(fact.condition, condition)) return fact.holds;
+    return std::nullopt;
+  }
+
+  /// The condition without what Ifs around have decided.
+  Expr known(const Expr& condition) const {
+    if (facts_.empty() || as_int(condition)) return condition;
+    if (const auto holds = decided(condition)) return imm(kBool, *holds);
+    const Binary* both = condition.as<Binary>();
+    if (!both || both->dtype != kBool || (both->op != BinaryOp::kAnd && both->op != BinaryOp::kOr))
+      return condition;
+    const Expr a = known(both->a), b = known(both->b);
+    return a == both->a && b == both->b ? condition : binary(both->op, a, b);
+  }
+
+  std::vector<Fact> facts_;
   bool is_inner_ = false;  // the loop that is looked at next is all that a parallel one does
 };
 }  // namespace

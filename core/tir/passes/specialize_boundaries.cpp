@@ -1,5 +1,6 @@
 #include "core/tir/passes/specialize_boundaries.h"
 
+#include <map>
 #include <numeric>
 #include <set>
 #include <utility>
@@ -181,12 +182,12 @@ class SpecializeBoundaries final : public StmtMutator {
   /// all of them. While `splits` are left the first side is split again by another test; so is the edge when
   /// one value of the atom remains for it, which then stands in its place.
   Stmt split(const Stmt& body, int splits) {
+    if (splits > 0) find_lanes(body);
     std::optional<EdgeTest> test = splits > 0 ? find_test(body) : std::nullopt;
     if (!test) return body;
     if (Stmt apart = split_apart(body, *test, splits)) return apart;
     Bound values = analyzer_.bound(test->atom), inside = inside_values(*test);
-    if (test->open && parts_within(*test) < kMostParts && !chooses_by_lane(test->tile))
-      return split_at_cuts(body, *test, splits);
+    if (test->open && copies_of(*test) < kMostParts) return split_at_cuts(body, *test, splits);
     Stmt whole = split(without(body, *test), splits - 1);
     Bound left = test->coefficient > 0 ? Bound{std::max(values.min, inside.max + 1), values.max}
                                        : Bound{values.min, std::min(values.max, inside.min - 1)};
@@ -237,26 +238,104 @@ class SpecializeBoundaries final : public StmtMutator {
   }
 
   /// Where a dimension is open, any part of the last tile may be there: a copy for each, without conditions.
-  /// Where another test cuts the same tile, it is one for both, with all conditions.
+  /// Where another test cuts the same tile, each of these is split again if all are few; else there is one
+  /// for both, with all conditions.
   Stmt split_at_cuts(const Stmt& body, const EdgeTest& test, int splits) {
     const int64_t last = inside_values(test).max;
     const Stmt inside = without(body, test);
-    std::optional<EdgeTest> other = splits > 1 ? find_test(inside) : std::nullopt;
-    Stmt parts = test.largest == test.smallest ? Stmt()
-                 : other                       ? if_then(analyzer_.simplify(is_inside(*other)),
-                                                         parts_of(without(body, *other), test), fresh_copy(body))
-                                               : parts_of(body, test);
-    // What is left of a tile beyond the edge is what does not depend on it.
-    Stmt beyond = with_conditions(fresh_copy(body), [&](const EdgeTest& each, const Expr& condition) {
-      return equal_sides(each, test) && each.smallest >= test.smallest ? imm(kBool, 0) : condition;
-    });
+    Stmt edge = beyond(body, test);
     // A tile of one is there or not.
-    Stmt edge = test.largest == test.smallest ? beyond
-                                              : if_then(less(test.atom, Expr(-test.smallest)), parts, beyond);
+    if (test.largest != test.smallest)
+      edge = if_then(less(test.atom, Expr(-test.smallest)), edge_parts(body, inside, test, splits), edge);
     return if_then(analyzer_.simplify(less_equal(test.atom, Expr(last))), split(inside, splits - 1), edge);
   }
 
-  Stmt parts_of(const Stmt& body, const EdgeTest& test) {
+  Stmt edge_parts(const Stmt& body, const Stmt& inside, const EdgeTest& test, int splits) {
+    const std::optional<EdgeTest> other = splits > 1 ? find_test(inside) : std::nullopt;
+    if (!other) return parts_of(body, test, 0);
+    const bool is_single = other->open && other->largest == other->smallest;
+    if (!is_single && other->open && copies_of(test) * copies_of(*other) < kMostParts)
+      return parts_of(body, test, splits - 1);
+    return if_then(analyzer_.simplify(is_inside(*other)), parts_of(without(body, *other), test, 0),
+                   is_single ? beyond(body, *other) : fresh_copy(body));
+  }
+
+  /// What is left of a tile beyond the edge: what does not depend on it.
+  Stmt beyond(const Stmt& body, const EdgeTest& test) const {
+    return with_conditions(fresh_copy(body), [&](const EdgeTest& each, const Expr& condition) {
+      return equal_sides(each, test) && each.smallest >= test.smallest ? imm(kBool, 0) : condition;
+    });
+  }
+
+  /// Copies that parts_of() makes; kMostParts where it can make none.
+  int64_t copies_of(const EdgeTest& test) const {
+    if (!chooses_by_lane(test.tile)) return parts_within(test);
+    const std::optional<Lanes> lanes = lanes_of(test);
+    return lanes ? 2 * lanes->vectors - 1 : kMostParts;
+  }
+
+  Stmt parts_of(const Stmt& body, const EdgeTest& test, int splits) {
+    return chooses_by_lane(test.tile) ? vectors_of(body, test, splits) : rows_of(body, test, splits);
+  }
+
+  /// A test of vectors that stand `step` apart in a tile, each of neighbours: atom + places + lane + first <
+  /// 0.
+  struct Lanes {
+    Expr places = 0;
+    int64_t first = 0, width = 1, step = 0, vectors = 1;
+  };
+  std::optional<Lanes> lanes_of(const EdgeTest& test) const {
+    Lanes lanes;
+    Terms terms;
+    add_terms(test.tile, 1, terms, lanes.first);
+    for (const auto& [term, coefficient] : terms) {
+      if (!chooses_by_lane(term)) {
+        lanes.places = lanes.places + term * coefficient;
+        lanes.step = std::gcd(lanes.step, coefficient);
+        continue;
+      }
+      const auto lane = lanes_.find(term.as<VarNode>());
+      if (lane == lanes_.end() || coefficient != 1 || lanes.width > 1) return std::nullopt;
+      lanes.width = lane->second;
+    }
+    if (lanes.first != test.smallest || (lanes.step > 0 && lanes.step < lanes.width)) return std::nullopt;
+    if (lanes.step > 0) lanes.vectors += (test.largest - test.smallest - lanes.width + 1) / lanes.step;
+    return lanes;
+  }
+
+  /// A copy for each number of vectors that are whole, and for each with a further one, which alone is under
+  /// a mask.
+  Stmt vectors_of(const Stmt& body, const EdgeTest& test, int splits) {
+    const Lanes lanes = *lanes_of(test);
+    Stmt parts;
+    auto add = [&](const Bound& atom) {
+      Stmt part = split(fresh_copy(where_atom_is(atom, body, test)), splits);
+      parts = parts ? if_then(less(test.atom, Expr(atom.max + 1)), part, parts) : part;
+    };
+    for (int64_t v = 0; v < lanes.vectors; ++v) {
+      const int64_t first = lanes.first + lanes.step * v;
+      add({1 - lanes.width - first, -first - 1});
+      if (v + 1 < lanes.vectors) add({-first - lanes.step, -first - lanes.width});
+    }
+    return parts;
+  }
+
+  /// `body` where the test's atom has these values: which vectors are whole then, and which have no lanes, is
+  /// said before the lanes are asked.
+  Stmt where_atom_is(const Bound& atom, const Stmt& body, const EdgeTest& test) const {
+    return with_conditions(body, [&](const EdgeTest& each, const Expr& condition) {
+      const auto own = equal_sides(each, test) ? lanes_of(each) : std::nullopt;
+      if (!own) return condition;
+      const Expr whole = less_equal(own->places, Expr(-atom.max - own->first - own->width));
+      const Expr some = less(own->places, Expr(-atom.min - own->first));
+      const Expr now = simplify(logical_or(whole, logical_and(some, condition)));
+      if (!chooses_by_lane(now) || now.as<Binary>()->op == BinaryOp::kOr) return now;
+      // As it was, but no test to be split by again.
+      return logical_or(less(each.atom + own->places + Expr(own->first + own->width - 1), Expr(0)), now);
+    });
+  }
+
+  Stmt rows_of(const Stmt& body, const EdgeTest& test, int splits) {
     Stmt parts;
     for (int64_t value = inside_values(test).max + 1; value < -test.smallest; value += test.step) {
       const Bound values{value, value + test.step - 1};
@@ -264,6 +343,7 @@ class SpecializeBoundaries final : public StmtMutator {
         if (!equal_sides(each, test) || !decides_alike(each, values)) return condition;
         return simplify(less(each.tile + Expr(values.min), Expr(0)));
       });
+      part = split(part, splits);
       const Expr is_there =
           test.step == 1 ? equal(test.atom, Expr(value)) : less_equal(Expr(value), test.atom);
       parts = parts ? if_then(is_there, part, parts) : part;
@@ -281,6 +361,15 @@ class SpecializeBoundaries final : public StmtMutator {
     return structural_equal(a.atom, b.atom) && (a.coefficient > 0) == (b.coefficient > 0);
   }
 
+  void find_lanes(const Stmt& body) {
+    post_order(body, [&](const NodeRef& node) {
+      const For* loop = node.as<For>();
+      if (!loop || loop->iteration != Iteration::kVectorized) return;
+      const int64_t* extent = as_int(loop->extent);
+      lanes_[loop->var.get()] = extent ? *extent : 0;
+    });
+  }
+
   /// The first condition below of which some values of its atom pass the whole tile and some do not.
   std::optional<EdgeTest> find_test(const Stmt& body) {
     Extents inner;
@@ -296,7 +385,6 @@ class SpecializeBoundaries final : public StmtMutator {
     if (const For* loop = stmt.as<For>()) {
       const int64_t* extent = as_int(loop->extent);
       inner[loop->var.get()] = is_tile(*loop) && extent ? *extent : -1;
-      if (loop->iteration == Iteration::kVectorized) lanes_.insert(loop->var.get());
       search(loop->body, inner, in_tile || is_tile(*loop), found);
       inner.erase(loop->var.get());
     } else if (const Seq* seq = stmt.as<Seq>()) {
@@ -334,7 +422,7 @@ class SpecializeBoundaries final : public StmtMutator {
   /// (split_conditions).
   bool chooses_by_lane(const Expr& condition) const {
     return std::any_of(lanes_.begin(), lanes_.end(),
-                       [&](const VarNode* lane) { return uses_var(condition, lane); });
+                       [&](const auto& lane) { return uses_var(condition, lane.first); });
   }
 
   using Replace = FunctionRef<Expr(const EdgeTest& test, const Expr& condition)>;
@@ -399,7 +487,7 @@ class SpecializeBoundaries final : public StmtMutator {
   }
 
   const Dims dims_;
-  std::set<const VarNode*> lanes_;  // the vectorized loops seen
+  std::map<const VarNode*, int64_t> lanes_;  // the vectorized loops seen, and their extents
 };
 
 /// The variables that no loop binds.

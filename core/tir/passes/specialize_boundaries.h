@@ -11,7 +11,9 @@ namespace lathe::tir {
 /// Where a condition (of a select too, if it chooses by lanes) depends on loops outside and on the loops of a
 /// tile (or on i // 4 and i % 4 of one), the test moves out of the tile to where the outer ones are known,
 /// and each side is simplified by what it then knows; often the second side is one known tile, and unrolling
-/// it leaves no condition at all. Runs before vectorizing and unrolling; simplify afterwards.
+/// it leaves no condition at all. Where the edge depends on an open dimension there are copies for each place
+/// that it may have in a tile, if these are few: each number of rows, and of whole vectors, behind which at
+/// most one is under a mask. Runs before vectorizing and unrolling; simplify afterwards.
 Stmt specialize_boundaries(const Stmt& body);
 
 }  // namespace lathe::tir

@@ -135,11 +135,35 @@ class VectorBody {
 
   Stmt convert_if(const If& branch) {
     // A mask holds stores back and has no other side.
-    if (uses_var(branch.condition, v_.get())) return branch.else_case ? Stmt() : masked(branch);
+    if (uses_var(branch.condition, v_.get())) {
+      if (branch.else_case) return {};
+      return says_where_whole(branch.condition) ? whole_or_masked(branch) : masked(branch);
+    }
     Stmt then_case = convert(branch.then_case);
     Stmt else_case = branch.else_case && then_case ? convert(branch.else_case) : Stmt();
     if (!then_case || (branch.else_case && !else_case)) return {};
     return if_then(branch.condition, then_case, else_case);
+  }
+
+  /// whole || lanes, of which `whole` is the same for all of them.
+  bool says_where_whole(const Expr& condition) const {
+    const Binary* either = condition.as<Binary>();
+    return either && either->op == BinaryOp::kOr && !uses_var(either->a, v_.get());
+  }
+
+  /// Of such a condition no other test is made whether it holds for all lanes.
+  Stmt whole_or_masked(const If& branch) {
+    const Binary& either = *branch.condition.as<Binary>();
+    Stmt vector = convert(branch.then_case);
+    if (!vector || !stores_vectors(vector)) return {};
+    Expr same = imm(kBool, 1), lanes = imm(kBool, 1);
+    for (const Expr& part : conjuncts(either.b)) {
+      Expr& where = uses_var(part, v_.get()) ? lanes : same;
+      where = logical_and(where, part);
+    }
+    lanes = vector_of(lanes, v_, lanes_);
+    if (lanes_of(lanes) != lanes_) return {};
+    return if_then(either.a, vector, if_then(same, fresh_copy(make<If>(lanes, vector))));
   }
 
   /// The vector statement where the condition holds for all lanes, else for those lanes where it does.
