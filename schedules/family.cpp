@@ -76,8 +76,8 @@ class ImageSizes {
   /// Images are the smallest of the usual sizes that deep layers, which see a fraction of them, still have
   /// some rows of.
   std::vector<DimValues> of_many_rows() const {
-    constexpr int64_t kSmallest = 256, kFewestRows = 8, kLargestImage = 1024;
-    int64_t size = kSmallest;
+    constexpr int64_t kFewestRows = 8, kLargestImage = 1024;
+    int64_t size = kTypicalImage;
     while (size < kLargestImage && extents(size).least < kFewestRows) size *= 2;
     return values({.typical = size});
   }

@@ -7,13 +7,10 @@
 #include <span>
 #include <vector>
 
+#include "core/arith/typical_dims.h"
 #include "core/tir/stmt.h"
 
 namespace lathe::schedule {
-
-/// What a dimension is taken for where nothing says more: more than a vector and a register tile have, few
-/// enough for the caches, and a whole number of both, so that nothing is padded for its sake.
-inline constexpr int64_t kTypicalDim = 64;
 
 /// The values of a dimension that one kernel is for, both included, and the one it is scheduled for. Where
 /// they are one value the kernel has it as a number.

@@ -68,8 +68,7 @@ const std::vector<OpenFamilies::Size>& OpenFamilies::sizes_of(const std::string&
 void OpenFamilies::add_members(const tir::Func& program, const std::vector<bool>& ones,
                                const OpenProgram& wanted, std::vector<TunedMember>& family) {
   std::vector<DimValues> dims;
-  for (bool one : ones)
-    dims.push_back(one ? DimValues{1, 1, 1} : DimValues{.typical = schedule::kTypicalDim});
+  for (bool one : ones) dims.push_back(one ? DimValues{1, 1, 1} : DimValues{.typical = kTypicalDim});
   const tir::Func part = schedule::member_of(program, dims).program;
   const std::string digest = tir::workload_digest(part);
   std::vector<Size> sizes = sizes_of(digest);

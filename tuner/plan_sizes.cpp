@@ -63,7 +63,7 @@ void PlanSizes::define_inputs(const relay::Function& main) {
         const VarNode* dim = tensor->shape[axis].as<VarNode>();
         if (!dim || dims_.count(dim)) continue;
         dims_[dim] = builder_.dimension(
-            {.name = dim->name, .input = input, .axis = static_cast<int64_t>(axis)}, schedule::kTypicalDim);
+            {.name = dim->name, .input = input, .axis = static_cast<int64_t>(axis)}, kTypicalDim);
       }
       ++input;
     }

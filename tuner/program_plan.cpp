@@ -73,7 +73,7 @@ class Ports {
       shape.push_back(builder_.dimension({.name = fmt::format("output_{}.{}", *output, axis),
                                           .input = runtime::of_output(static_cast<int64_t>(*output)),
                                           .axis = static_cast<int64_t>(axis)},
-                                         schedule::kTypicalDim));
+                                         kTypicalDim));
     }
     return shape;
   }

@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "core/arith/simplify.h"
+#include "core/arith/typical_dims.h"
 #include "core/relay/analysis/call_type.h"
 #include "core/relay/functor.h"
 #include "core/relay/ops/window.h"
@@ -19,15 +20,12 @@ constexpr int64_t kMostTaps = 1 << 16;
 /// Layouts have channels in blocks of this, or of a multiple.
 constexpr int64_t kLeastBlock = 8;
 
-/// What an open extent counts as where work is compared.
-constexpr int64_t kTypicalExtent = 64;
-
 /// One spatial axis of a transposed convolution. The result has (extent - 1) * stride + `reach` elements,
 /// whatever the extent is.
 struct Enlarged {
   ops::Expr extent;
   int64_t kernel, stride, dilation, before, reach;  // `before`: elements cut off at the front
-  int64_t typical() const { return as_int(extent) ? int_value(extent) : kTypicalExtent; }
+  int64_t typical() const { return as_int(extent) ? int_value(extent) : kTypicalDim; }
 };
 
 /// The same as a convolution of all phases. Result o is phase (o + cut) % stride of window (o + cut) /

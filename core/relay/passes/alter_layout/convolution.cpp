@@ -3,6 +3,7 @@
 #include <numeric>
 
 #include "core/arith/simplify.h"
+#include "core/arith/typical_dims.h"
 #include "core/relay/analysis/call_type.h"
 #include "core/relay/passes/alter_layout/blocked_graph.h"
 
@@ -73,14 +74,13 @@ bool may_transform(const ConvAttrs& a, const Ints& kernel, int64_t channels, int
   return kernel[2] == 3 && kernel[3] == 3 && !dilates && channels > lanes;
 }
 
-/// How wide the rows of results are; where that is open, for an image of this size, which deep layers see a
-/// part of.
+/// How wide the rows of results are; where that is open, for a typical extent, which deep layers see a part
+/// of.
 int64_t width_of(const Call& e) {
-  constexpr int64_t kImage = 64;
   const lathe::Expr& width = e.checked_type.as<TensorType>()->shape.back();
   VarMap sizes;
   post_order(width, [&](const NodeRef& node) {
-    if (const auto* dim = node.as<lathe::VarNode>()) sizes[dim] = lathe::Expr(kImage);
+    if (const auto* dim = node.as<lathe::VarNode>()) sizes[dim] = lathe::Expr(kTypicalDim);
   });
   const lathe::Expr known = simplify(substitute(width, sizes));
   return as_int(known) ? *as_int(known) : 0;
