@@ -10,6 +10,7 @@
 #include "core/tir/dims.h"
 #include "core/tir/join_dims.h"
 #include "schedules/anatomy.h"
+#include "schedules/crop_sums.h"
 #include "schedules/spaces/building_blocks.h"
 
 namespace lathe::schedule {
@@ -389,7 +390,7 @@ Func made_for(Func part, const Func& program, const std::vector<DimValues>& dims
 Member small_member(const Func& program, const std::vector<DimValues>& dims) {
   std::vector<Bound> bounds;
   for (const DimValues& each : dims) bounds.push_back({each.min, each.max});
-  return {dims, made_for(with_dims_within(program, bounds), program, dims)};
+  return {dims, made_for(crop_sums(with_dims_within(program, bounds)), program, dims)};
 }
 
 /// One below, at and above multiples of vectors and register tiles, and less than any of these.
