@@ -40,13 +40,15 @@ void PlanCall::bind(std::span<const std::vector<int64_t>> shapes) {
 
 void PlanCall::place(char* arena) {
   const Plan& plan = this->plan();
-  arena_ = arena;
-  buffers_.clear(), first_buffer_.clear(), inputs_.clear();
-  for (const Step& step : plan.steps) {
-    first_buffer_.push_back(buffers_.size());
+  buffers_.clear(), inputs_.clear(), running_.clear();
+  for (size_t i = 0; i < plan.steps.size(); ++i) {
+    const Step& step = plan.steps[i];
+    if (step.when != 0)
+      running_.push_back({loaded_->kernels[i], buffers_.size(), arena + step.workspace_at, &step});
     for (int64_t arg : step.args) {
       const Value& value = plan.values[static_cast<size_t>(arg)];
-      if (value.place == Place::kInput) inputs_.push_back({buffers_.size(), static_cast<size_t>(value.at)});
+      if (value.place == Place::kInput && step.when != 0)
+        inputs_.push_back({buffers_.size(), static_cast<size_t>(value.at)});
       buffers_.push_back(value.place == Place::kArena      ? arena + value.at
                          : value.place == Place::kConstant ? loaded_->constants[static_cast<size_t>(arg)]
                                                            : nullptr);
@@ -85,14 +87,13 @@ void PlanCall::run(void* const* inputs, void* const* results, std::span<int64_t>
   using Clock = std::chrono::steady_clock;
   for (const Patch& patch : inputs_) buffers_[patch.buffer] = inputs[patch.number];
   for (const Patch& patch : own_) buffers_[patch.buffer] = results[patch.number];
-  const std::vector<Step>& steps = plan().steps;
-  for (size_t i = 0; i < steps.size(); ++i) {
-    if (steps[i].when == 0) continue;
+  const Step* first = plan().steps.data();
+  for (const Running& each : running_) {
+    const auto i = static_cast<size_t>(each.step - first);
     const Clock::time_point before = spent.empty() ? Clock::time_point() : Clock::now();
-    const int32_t code =
-        loaded_->kernels[i](buffers_.data() + first_buffer_[i], arena_ + steps[i].workspace_at,
-                            turns_.next(i), steps[i].dims.data());
-    if (code != 0) fail("kernel {} reports that its check {} failed", steps[i].kernel, code);
+    const int32_t code = each.kernel(buffers_.data() + each.first_buffer, each.workspace, turns_.next(i),
+                                     each.step->dims.data());
+    if (code != 0) fail("kernel {} reports that its check {} failed", each.step->kernel, code);
     if (!spent.empty())
       spent[i] += std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - before).count();
   }

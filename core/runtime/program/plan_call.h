@@ -66,15 +66,21 @@ class PlanCall {
   struct Patch {
     size_t buffer, number;
   };
+  /// A step that runs with these numbers: of a family's kernels there are several that do not.
+  struct Running {
+    LatheKernel kernel;
+    size_t first_buffer;
+    void* workspace;
+    const Step* step;
+  };
   void place_results(char* arena);
 
   const LoadedPlan* loaded_;
   Turns turns_;
   std::optional<Plan> bound_;
-  char* arena_ = nullptr;
-  std::vector<void*> buffers_;        // the arguments of all steps, one after another
-  std::vector<size_t> first_buffer_;  // where those of step i begin
-  std::vector<Patch> inputs_, own_;   // which of them each call sets
+  std::vector<Running> running_;
+  std::vector<void*> buffers_;       // the arguments of all steps, one after another
+  std::vector<Patch> inputs_, own_;  // which of them each call sets
   std::vector<Result> results_;
 };
 
