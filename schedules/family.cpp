@@ -390,7 +390,7 @@ Func made_for(Func part, const Func& program, const std::vector<DimValues>& dims
 Member small_member(const Func& program, const std::vector<DimValues>& dims) {
   std::vector<Bound> bounds;
   for (const DimValues& each : dims) bounds.push_back({each.min, each.max});
-  return {dims, made_for(crop_sums(with_dims_within(program, bounds)), program, dims)};
+  return {dims, made_for(crop_sums(with_dims_within(program, bounds)), program, dims), true};
 }
 
 /// One below, at and above multiples of vectors and register tiles, and less than any of these.
@@ -425,6 +425,16 @@ Member member_of(const Func& program, const std::vector<DimValues>& dims) {
   std::vector<int64_t> numbers;
   for (const DimValues& each : dims) numbers.push_back(each.is_number() ? each.min : kStaysOpen);
   return {dims, made_for(with_dims(program, numbers), program, dims)};
+}
+
+std::vector<bool> image_dims(const Func& program) {
+  std::vector<bool> found(dims_of(*program).size());
+  if (found.empty() || !is_convolution(program)) return found;
+  if (const ImageSizes sizes(program); sizes.images() > 1) {
+    found = sizes.batches();
+    found.flip();
+  }
+  return found;
 }
 
 Func program_at(const Func& program, std::span<const int64_t> values) {

@@ -24,6 +24,7 @@ struct DimValues {
 struct Member {
   std::vector<DimValues> dims;  // in the order of dims_of()
   tir::Func program;            // unscheduled
+  bool is_small = false;        // of images of few rows and columns, which it has as numbers
 };
 
 /// What a build knows of the values that a program's dimensions have in its calls, in the order of dims_of().
@@ -40,6 +41,9 @@ std::vector<Member> family_of(const tir::Func& program);
 /// The same for what is known: without the members that no call has values for, but the last one, and made
 /// for values that calls have.
 std::vector<Member> family_within(const tir::Func& program, const KnownDims& known);
+
+/// Which dimensions are rows or columns of images that the program convolves along both; none of others.
+std::vector<bool> image_dims(const tir::Func& program);
 
 /// The member of a program for these values, of which those that are one value are numbers.
 Member member_of(const tir::Func& program, const std::vector<DimValues>& dims);

@@ -35,6 +35,29 @@ std::optional<double> weight_of(const std::vector<int64_t>& sizes, const OpenPro
   return 1.0 / static_cast<double>(std::max<size_t>(wanted.weights.size(), 1));
 }
 
+/// What a size was measured at is served by measurements.
+bool is_measured(const schedule::Member& member, const std::vector<TunedMember>& family) {
+  auto within = [&](const TunedMember::At& at) {
+    for (size_t i = 0; i < member.dims.size(); ++i)
+      if (at.sizes[i] < member.dims[i].min || at.sizes[i] > member.dims[i].max) return false;
+    return true;
+  };
+  return std::any_of(family.begin(), family.end(), [&](const TunedMember& tuned) {
+    return std::any_of(tuned.at.begin(), tuned.at.end(), within);
+  });
+}
+
+/// Small images, of which none was measured, are as in an untuned build: a kernel that was tuned for large
+/// ones takes several times as long as one that has a few rows and columns as numbers.
+void add_small(std::vector<schedule::Member> members, std::vector<TunedMember>& family) {
+  std::erase_if(members, [&](const schedule::Member& member) {
+    return !member.is_small || is_measured(member, family);
+  });
+  std::vector<TunedMember> small;
+  for (schedule::Member& member : members) small.push_back({.member = std::move(member)});
+  family.insert(family.begin(), std::make_move_iterator(small.begin()), std::make_move_iterator(small.end()));
+}
+
 /// Ones alone tell nothing of other values, which are served as in an untuned build.
 void add_untuned(std::vector<schedule::Member> members, const std::set<std::vector<bool>>& tuned,
                  std::vector<TunedMember>& family) {
@@ -135,8 +158,12 @@ std::vector<TunedMember> OpenFamilies::family(const tir::Func& program, const Op
     add_members(program, ones, wanted, family);
     if (family.size() > before) tuned.insert(std::move(ones));
   }
-  if (!tuned.empty() && !tuned.contains(std::vector<bool>(count)))
-    add_untuned(schedule::family_within(program, known_dims(wanted)), tuned, family);
+  if (tuned.empty()) return family;
+  std::vector<schedule::Member> untuned = schedule::family_within(program, known_dims(wanted));
+  if (tuned.contains(std::vector<bool>(count)))
+    add_small(std::move(untuned), family);
+  else
+    add_untuned(std::move(untuned), tuned, family);
   return family;
 }
 

@@ -51,14 +51,19 @@ size_t combinations(const std::vector<std::vector<WeightedValue>>& values) {
   return count;
 }
 
-/// The values of each dimension. Those that were picked are thinned out until few combinations are left.
-std::vector<std::vector<WeightedValue>> values_of(const std::vector<Var>& dims, const OpenDims& open) {
+/// The values of each dimension. Those that were picked are thinned out until few combinations are left; rows
+/// and columns of images, `image`, are typical ones.
+std::vector<std::vector<WeightedValue>> values_of(const std::vector<Var>& dims, const OpenDims& open,
+                                                  const std::set<const VarNode*>& image) {
   std::vector<std::vector<WeightedValue>> values;
   std::vector<bool> given;
   for (const Var& dim : dims) {
     const DimRange range = open.range(dim->name);
     given.push_back(!range.values.empty());
-    values.push_back(representative_values(range, kMostIntervals));
+    if (!given.back() && image.count(dim.get()))
+      values.push_back({{std::clamp(kTypicalImage, std::max<int64_t>(range.min, 1), range.max)}});
+    else
+      values.push_back(representative_values(range, kMostIntervals));
   }
   while (combinations(values) > kMostPicked) {
     size_t most = dims.size();
@@ -110,6 +115,21 @@ std::vector<LoweredCall> open_calls(const relay::Module& fused) {
   return calls;
 }
 
+/// The model's dimensions that are rows or columns of images.
+std::set<const VarNode*> image_dims_of(std::span<const LoweredCall> calls) {
+  std::set<const VarNode*> found;
+  for (const LoweredCall& each : calls) {
+    const std::vector<bool> image = schedule::image_dims(each.workload);
+    const std::vector<Expr> dims = dims_of_call(each.call);
+    for (size_t i = 0; i < dims.size(); ++i)
+      if (image[i])
+        post_order(dims[i], [&](const NodeRef& node) {
+          if (const auto* dim = node.as<VarNode>()) found.insert(dim);
+        });
+  }
+  return found;
+}
+
 /// No kernel of the model takes longer there than can be measured many times.
 bool is_light(const OpenPoints& points, size_t point, std::span<const LoweredCall> calls) {
   return std::all_of(calls.begin(), calls.end(), [&](const LoweredCall& each) {
@@ -148,7 +168,8 @@ OpenPoints open_points(const relay::Module& fused, const OpenDims& open) {
   for (const Var& dim : result.dims) names.push_back(dim->name);
   require_known(open, names);
   if (result.dims.empty()) return result;
-  result.points = product_of(values_of(result.dims, open));
+  const std::vector<LoweredCall> calls = open_calls(fused);
+  result.points = product_of(values_of(result.dims, open, image_dims_of(calls)));
   result.given = true;
   for (const Var& dim : result.dims) {
     const DimRange range = open.range(dim->name);
@@ -157,7 +178,6 @@ OpenPoints open_points(const relay::Module& fused, const OpenDims& open) {
     result.most.push_back(std::min(range.max, kMostUnbounded));
   }
   if (!result.given) {
-    const std::vector<LoweredCall> calls = open_calls(fused);
     std::vector<OpenPoint> light;
     for (size_t i = 0; i < result.points.size(); ++i)
       // The first one is the least: something has to be measured.

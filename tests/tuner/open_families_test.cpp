@@ -240,5 +240,66 @@ TEST_F(OpenFamiliesTest, WhereTheUntunedBuildWonFamiliesAreItsOwn) {
   EXPECT_EQ(built(), family_of_known(open_programs(fused_, points_), program()).size());
 }
 
+constexpr const char* kConvolution = R"(#[version = "0.0.5"]
+def @main[h, w](%x: Tensor[(1, 16, h, w), float32]) {
+  nn.conv2d(%x, multiply(ones(shape=[16, 16, 3, 3], dtype="float32"), 0.5f), padding=[1, 1, 1, 1], channels=16,
+            kernel_size=[3, 3])
+})";
+
+class OpenImages : public ::testing::Test {
+ protected:
+  std::vector<std::vector<int64_t>> points(const std::vector<std::string>& open) {
+    std::vector<std::vector<int64_t>> found;
+    for (const OpenPoint& point : open_points(fused_, parse_open_dims(open)).points)
+      found.push_back(point.values);
+    return found;
+  }
+
+  Target target_ = codegen::host_target();
+  relay::Module fused_ = optimize(relay::parse_module(kConvolution, "convolution.relay"), target_);
+};
+
+TEST_F(OpenImages, AreTunedForAtTypicalSizes) {
+  EXPECT_THAT(points({"all"}), ElementsAre(ElementsAre(256, 256)));
+  EXPECT_THAT(points({"h=1..100", "w=300..400"}), ElementsAre(ElementsAre(100, 300)));
+  EXPECT_THAT(points({"h=1..100,8,16", "w"}), ElementsAre(ElementsAre(8, 256), ElementsAre(16, 256)));
+}
+
+TEST_F(OpenImages, SmallOnesThatWereNotMeasuredAreAsUntuned) {
+  TemporaryFolder folder;
+  db::Store store{folder / "t.db"};
+  const db::TargetId id = store.add_target({.name = to_text(target_), .architecture = "a"});
+  const OpenPoints sizes = open_points(fused_, parse_open_dims({"h=1..300,64", "w=1..300,64"}));
+  const OpenPrograms programs = open_programs(fused_, sizes);
+  const OpenProgram* convolution = nullptr;
+  for (const auto& [digest, program] : programs)
+    if (schedule::image_dims(program.program)[0]) convolution = &program;
+  ASSERT_TRUE(convolution);
+  for (const Task& task : extract_tasks(fused_, sizes)) {
+    if (tir::workload_digest(schedule::program_at(convolution->program, std::vector<int64_t>{64, 64})) !=
+        task.digest)
+      continue;
+    const db::WorkloadId workload = store.add_workload({task.digest, task.text, task.flops, task.bytes});
+    const db::NewJob::Task one{.workload = workload};
+    const db::JobId job = store.create_job({.target = id, .tasks = {one}});
+    const schedule::Trace trace = schedule::default_trace(task.workload, target_);
+    db::NewTrial trial{.workload = workload,
+                       .trace = to_json(trace),
+                       .program = fingerprint(schedule::replay(trace, task.workload))};
+    const db::TrialId number = store.add_trials(job, std::span(&trial, 1)).at(0).trial;
+    db::TrialResult result{.lease = store.grant(number, "w", 1).value().id,
+                           .device = store.add_device({.host = "h"}),
+                           .samples = {1e-6f}};
+    store.record(std::span(&result, 1));
+  }
+  const std::vector<TunedMember> family =
+      OpenFamilies(store, id, 1, 1e-4).family(convolution->program, *convolution);
+  ASSERT_GE(family.size(), 2U);
+  EXPECT_TRUE(family.front().member.is_small);
+  EXPECT_EQ(family.front().trace, "");
+  EXPECT_FALSE(family.back().member.is_small);
+  EXPECT_NE(family.back().trace, "");
+}
+
 }  // namespace
 }  // namespace lathe::tuner
