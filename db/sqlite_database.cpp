@@ -169,6 +169,9 @@ SqliteDatabase::SqliteDatabase(const std::string& path, Access access, std::chro
   if (std::filesystem::is_directory(path, ignored)) fail("cannot open database {}: it is a folder", path);
   // And a reader of a pipe would wait for somebody to write into it, for ever.
   if (std::filesystem::is_other(path, ignored)) fail("cannot open database {}: it is no regular file", path);
+  // Of one byte SQLite would make a new database, and that byte would be gone.
+  if (std::filesystem::exists(path, ignored) && std::filesystem::file_size(path, ignored) == 1)
+    fail("{} is not a database of lathe; name another file", path);
   // Each connection is used by one thread at a time. Extended codes tell a full disk from other errors.
   int flags = SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE;
   flags |= access == Access::kReadWrite ? SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE : SQLITE_OPEN_READONLY;

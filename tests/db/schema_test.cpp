@@ -77,6 +77,19 @@ TEST(Schema, WhatIsNoRegularFileIsNotOpened) {
   }
 }
 
+/// SQLite takes a file of one byte for an empty one, and writes over it.
+TEST(Schema, AByteIsNoDatabase) {
+  TemporaryFolder folder;
+  const std::string path = folder / "x", expected = path + " is not a database of lathe; name another file";
+  for (const size_t size : {1, 2, 15, 99, 511, 512, 513}) {
+    const std::string before(size, 'x');
+    write_file(path, before);
+    EXPECT_EQ(thrown_by([&] { Store store(path); }), expected) << size;
+    EXPECT_EQ(thrown_by([&] { Store store(path, {.read_only = true}); }), expected) << size;
+    EXPECT_EQ(read_file(path), before) << size;
+  }
+}
+
 TEST(Schema, DatabaseOfAnotherProgram) {
   TemporaryFolder folder;
   std::string path = folder / "songs.db";
