@@ -248,8 +248,14 @@ void Flags::parse_arguments() {
   // A hint of ours (check() above) ends with a question: the help would not say more.
   if (problem.ends_with('?')) fail("{}: {}", name, problem);
   if (!problem.empty()) fail("{}: {}; see {} --help", name, problem, name);
-  for (Parser::Declared& declared : parser_->all)
-    if (declared.option->count() > 0) declared.flag.origin = declared.flag.name;
+  for (Parser::Declared& declared : parser_->all) {
+    if (declared.option->count() == 0) continue;
+    declared.flag.origin = declared.flag.name;
+    // As a script's variable that is not set gives it: no default is meant.
+    const std::vector<std::string> given = declared.option->results();
+    if (std::find(given.begin(), given.end(), "") != given.end())
+      fail("{}: {} is empty; see {} --help", name, declared.flag.name, name);
+  }
 }
 
 /// Leaves out what something nearer excludes. Throws Error for two of the same distance.
@@ -314,8 +320,8 @@ bool Flags::parse() {
     const std::string name = full_name(command_);
     if (declared.flag.origin.empty())
       fail("{}: {} is required; see {} --help", name, declared.flag.name, name);
-    // As a script's variable that is not set gives it.
-    if (declared.value().empty()) fail("{}: {} is empty; see {} --help", name, declared.flag.name, name);
+    if (declared.value().empty())  // of a file
+      fail("{}: {} is empty; see {} --help", name, declared.flag.name, name);
   }
   set_quiet(parser_->quiet);
   return true;

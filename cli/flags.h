@@ -16,7 +16,7 @@ struct Command;
 ///
 /// A flag's `spelling` is its name and, after a blank, what to call its value (flag.h: completion follows
 /// from it): "--db FILE", "--precision given|bf16"; a positional argument is "FILE", or "WHAT best|history".
-/// A value of "a|b" that is neither is refused.
+/// A value of "a|b" that is neither is refused, and on the command line an empty one.
 ///
 /// What the command line does not give comes from the environment and the configuration files
 /// (configuration.h). Every command has --help, --quiet (messages.h) and --no-config besides.

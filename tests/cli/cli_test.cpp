@@ -147,6 +147,13 @@ constexpr BadUse kBadUses[] = {
      "devices have no property `memroy` (there are memory and driver); did you mean `memory`?"},
     {"--model dqn --needs memory=1GiB",
      "--device and --needs choose among a tracker's devices; name it with --tracker"},
+    // As a script's variable that is not set gives it: the usual database, or no key at all, was taken.
+    {"query best --model dqn --db ''", "tune query: --db is empty; see tune query --help"},
+    {"compile --model dqn --untuned --out ''", "tune compile: --out is empty; see tune compile --help"},
+    {"worker --tracker tcp://127.0.0.1:1 --key ''", "tune worker: --key is empty; see tune worker --help"},
+    {"keygen --out ''", "tune keygen: --out is empty; see tune keygen --help"},
+    {"run --model dqn --input x=x.npy --input ''", "tune run: --input is empty; see tune run --help"},
+    {"man ''", "tune man: COMMAND is empty; see tune man --help"},
     // More nanoseconds than a clock counts: nothing would be watched.
     {"doctor --watch 1e10", "--watch: `1e10` is more than 1000000000 s"},
     {"doctor --watch 1e308h", "--watch: `1e308h` is more than 1000000000 s"},
