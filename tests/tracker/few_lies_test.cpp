@@ -133,6 +133,22 @@ class FewLies : public ::testing::Test {
     EXPECT_EQ(farm_.in_flight(job_), 0u);
   }
 
+  /// The liar alone measures what it lies about; then others join, and all search on.
+  void lie_first(std::map<std::string, float> lies, std::initializer_list<const char*> others) {
+    farm_.lies = std::move(lies);
+    farm_.join(kLiar);
+    search({"x", "y"});
+    for (const char* other : others) farm_.join(other);
+    search({"a", "b", "c"});
+  }
+
+  void expect_told_as_it_is() {
+    const db::Measurement told = best();
+    EXPECT_EQ(told.trace, "a");
+    EXPECT_FLOAT_EQ(told.told_seconds, 1.0f);
+    EXPECT_TRUE(told.confirmed_elsewhere);
+  }
+
   /// As a job ends.
   db::Measurement best() {
     const std::vector<db::WorkloadId> workloads = {query_.workload};
@@ -153,15 +169,8 @@ class FewLies : public ::testing::Test {
 };
 
 TEST_F(FewLies, OfTwoCandidatesAreNotTheBestOfTwoWorkers) {
-  farm_.lies = {{"x", 0.5f}, {"y", 0.6f}};
-  farm_.join(kLiar);
-  search({"x", "y"});
-  farm_.join("honest");
-  search({"a", "b", "c"});
-  const db::Measurement best = this->best();
-  EXPECT_EQ(best.trace, "a");
-  EXPECT_FLOAT_EQ(best.told_seconds, 1.0f);
-  EXPECT_TRUE(best.confirmed_elsewhere);
+  lie_first({{"x", 0.5f}, {"y", 0.6f}}, {"honest"});
+  expect_told_as_it_is();
   // Nobody else can tell who of the two is right.
   EXPECT_EQ(farm_.state_of(kLiar), "ready");
   EXPECT_EQ(farm_.state_of("honest"), "ready");
@@ -170,16 +179,8 @@ TEST_F(FewLies, OfTwoCandidatesAreNotTheBestOfTwoWorkers) {
 }
 
 TEST_F(FewLies, OfTwoCandidatesEndTheirWorkerWhereTwoOthersAgree) {
-  farm_.lies = {{"x", 0.5f}, {"y", 0.6f}};
-  farm_.join(kLiar);
-  search({"x", "y"});
-  farm_.join("honest");
-  farm_.join("upright");
-  search({"a", "b", "c"});
-  const db::Measurement best = this->best();
-  EXPECT_EQ(best.trace, "a");
-  EXPECT_FLOAT_EQ(best.told_seconds, 1.0f);
-  EXPECT_TRUE(best.confirmed_elsewhere);
+  lie_first({{"x", 0.5f}, {"y", 0.6f}}, {"honest", "upright"});
+  expect_told_as_it_is();
   EXPECT_EQ(farm_.state_of(kLiar), "suspect");
   EXPECT_EQ(farm_.state_of("honest"), "ready");
   EXPECT_EQ(farm_.state_of("upright"), "ready");
@@ -188,13 +189,8 @@ TEST_F(FewLies, OfTwoCandidatesEndTheirWorkerWhereTwoOthersAgree) {
 }
 
 TEST_F(FewLies, OfOneCandidateAreNotTheBestEither) {
-  farm_.lies = {{"x", 0.5f}};
-  farm_.join(kLiar);
-  search({"x", "y"});
-  farm_.join("honest");
-  farm_.join("upright");
-  search({"a", "b", "c"});
-  EXPECT_EQ(best().trace, "a");
+  lie_first({{"x", 0.5f}}, {"honest", "upright"});
+  expect_told_as_it_is();
   EXPECT_EQ(farm_.state_of(kLiar), "suspect");
   for (int i = 0; i < 2; ++i) farm_.sing(kLiar);
   EXPECT_EQ(farm_.state_of(kLiar), "ready") << "once may have been an accident";
