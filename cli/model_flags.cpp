@@ -15,14 +15,14 @@
 namespace lathe::cli {
 namespace {
 
-/// Those of --shape and of the tensors given.
+/// Those of --shape and of the files given.
 tuner::InputShapes shapes_of(const ModelFlags& flags, const Inputs& inputs) {
   tuner::InputShapes shapes = parse_shapes(flags.shapes);
-  for (const auto& [name, tensor] : inputs) {
-    auto [known, fresh] = shapes.try_emplace(name, tensor.shape());
-    if (!fresh && known->second != tensor.shape())
+  for (const auto& [name, file] : inputs) {
+    auto [known, fresh] = shapes.try_emplace(name, file.shape());
+    if (!fresh && known->second != file.shape())
       fail("input `{}`: --shape says {}, the tensor of --input has {}", name, shape_text(known->second),
-           shape_text(tensor.shape()));
+           shape_text(file.shape()));
   }
   return shapes;
 }

@@ -95,17 +95,17 @@ std::vector<int64_t> dims_from(const runtime::Plan& plan, const Shapes& shapes) 
 
 }  // namespace
 
-std::pair<std::string, Tensor> load_input(const char* flag, const std::string& file) {
+std::pair<std::string, NpyFile> open_input(const char* flag, const std::string& file) {
   size_t equals = file.find('=');
   if (equals == std::string::npos) fail("{} {}: must be NAME=FILE.npy", flag, file);
-  return {file.substr(0, equals), load_npy(file.substr(equals + 1))};
+  return {file.substr(0, equals), NpyFile(file.substr(equals + 1))};
 }
 
-Inputs load_inputs(const std::vector<std::string>& files) {
+Inputs open_inputs(const std::vector<std::string>& files) {
   Inputs inputs;
   for (const std::string& file : files) {
-    auto [name, tensor] = load_input("--input", file);
-    if (!inputs.emplace(name, tensor).second) fail("--input {}: the input is given twice", name);
+    auto [name, opened] = open_input("--input", file);
+    if (!inputs.emplace(name, opened).second) fail("--input {}: the input is given twice", name);
   }
   return inputs;
 }
@@ -116,12 +116,15 @@ RunningModel start_module(std::shared_ptr<const runtime::Module> module, const I
   running.executor = std::make_unique<runtime::Executor>(module, running.pool->parallel());
   if (!module->plan().dims.empty()) {
     Shapes known = shapes;
-    for (const auto& [name, tensor] : inputs) known[name] = tensor.shape();
+    for (const auto& [name, file] : inputs) known[name] = file.shape();
     running.executor->set_dims(dims_from(module->plan(), known));
   }
   const runtime::Plan& plan = running.executor->plan();
-  for (const auto& [name, tensor] : inputs)
-    running.executor->set_input(runtime::find_input(plan, name), tensor);
+  for (const auto& [name, file] : inputs) {
+    const size_t i = runtime::find_input(plan, name);
+    running.executor->require_input(i, file.shape(), file.dtype());
+    running.executor->set_input(i, file.read());
+  }
   for (size_t i = 0; i < plan.inputs.size(); ++i) {
     const runtime::Value& value = plan.values[plan.inputs[i].value];
     // By its place, so that giving one input does not change what the others are.

@@ -9,17 +9,18 @@
 
 #include "core/runtime/executor.h"
 #include "core/runtime/thread_pool.h"
+#include "core/support/npy.h"
 
 namespace lathe::cli {
 
-/// Inputs given on the command line, by name.
-using Inputs = std::map<std::string, Tensor>;
+/// Inputs given on the command line, by name. Their data is read when it is known to be of the shape wanted.
+using Inputs = std::map<std::string, NpyFile>;
 
-/// Reads NAME=FILE.npy, as `flag` was given it.
-std::pair<std::string, Tensor> load_input(const char* flag, const std::string& file);
+/// NAME=FILE.npy, as `flag` was given it.
+std::pair<std::string, NpyFile> open_input(const char* flag, const std::string& file);
 
-/// Reads NAME=FILE.npy, each, of --input.
-Inputs load_inputs(const std::vector<std::string>& files);
+/// NAME=FILE.npy, each, of --input.
+Inputs open_inputs(const std::vector<std::string>& files);
 
 /// A module ready to run, with the threads it runs on.
 struct RunningModel {

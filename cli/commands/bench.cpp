@@ -119,7 +119,7 @@ int bench_command(Flags& flags) {
   if (!flags.parse()) return kSuccess;
 
   const LibraryFunctions functions = load_libraries(libraries);
-  RunningModel running = start_model(model, load_inputs(inputs), /*seed=*/0);
+  RunningModel running = start_model(model, open_inputs(inputs), /*seed=*/0);
   give_functions(*running.executor, functions);
   runtime::Timing timing = runtime::time_runs([&] { running.executor->run(); }, {.most_seconds = seconds});
   std::vector<Layer> layers = with_profile ? profile(*running.executor) : std::vector<Layer>();

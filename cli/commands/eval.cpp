@@ -33,9 +33,9 @@ std::vector<relay::Value> arguments(const relay::Function& function, const Input
     names.push_back(param->name);
     auto found = inputs.find(param->name);
     if (found == inputs.end()) fail("tune eval: give input `{0}`, as in --input {0}=FILE.npy", param->name);
-    values.push_back(relay::tensor_value(found->second));
+    values.push_back(relay::tensor_value(found->second.read()));
   }
-  for (const auto& [name, tensor] : inputs)
+  for (const auto& [name, file] : inputs)
     if (std::find(names.begin(), names.end(), name) == names.end())
       fail("tune eval: @main has no parameter `{}`{}", name, did_you_mean(name, names));
   return values;
@@ -96,7 +96,7 @@ int eval_command(Flags& flags) {
                  runtime::program_text(compiled_program(interpreter.module(), name)->program()->program));
       return kSuccess;
     }
-    std::vector<relay::Value> args = arguments(*function->second, load_inputs(inputs));
+    std::vector<relay::Value> args = arguments(*function->second, open_inputs(inputs));
     relay::Value value = compiled
                              ? run_compiled(compiled_program(interpreter.module(), name), args, functions)
                              : interpreter.call(name, args);

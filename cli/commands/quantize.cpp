@@ -28,8 +28,8 @@ int quantize_command(Flags& flags) {
   if (!flags.parse()) return kSuccess;
   options.seed = static_cast<uint64_t>(seed);
   for (const std::string& file : samples) {
-    auto [name, tensor] = load_input("--calibrate", file);
-    options.inputs[name].push_back(tensor);
+    const auto [name, opened] = open_input("--calibrate", file);
+    options.inputs[name].push_back(opened.read());
   }
   // Whoever runs the file: by the row that stands for any machine.
   relay::Module module = tuner::quantize_model(tuner::load_model(model, parse_shapes(shapes)), options,

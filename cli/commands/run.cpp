@@ -28,7 +28,7 @@ int run_model_command(Flags& flags) {
   }
   const LibraryFunctions functions = load_libraries(libraries);
   make_output_folder(folder);
-  RunningModel running = start_model(model, load_inputs(inputs), static_cast<uint64_t>(seed));
+  RunningModel running = start_model(model, open_inputs(inputs), static_cast<uint64_t>(seed));
   give_functions(*running.executor, functions);
   run_and_print(running, folder, as_json);
   return kSuccess;

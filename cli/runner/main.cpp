@@ -52,7 +52,7 @@ int run_module_command(Flags& flags) {
   if (!flags.parse()) return kSuccess;
   const LibraryFunctions functions = load_libraries(libraries);
   make_output_folder(folder);
-  RunningModel running = start_module(runtime::Module::open(model), load_inputs(inputs),
+  RunningModel running = start_module(runtime::Module::open(model), open_inputs(inputs),
                                       static_cast<uint64_t>(seed), static_cast<int>(threads));
   give_functions(*running.executor, functions);
   run_and_print(running, folder);

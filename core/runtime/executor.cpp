@@ -27,16 +27,20 @@ void copy(void* to, const void* from, int64_t bytes) {
 }
 
 /// Any number does for an open dimension.
-bool fits(const std::vector<int64_t>& shape, const std::vector<Size>& wanted) {
+bool fits(std::span<const int64_t> shape, const std::vector<Size>& wanted) {
   return std::equal(shape.begin(), shape.end(), wanted.begin(), wanted.end(),
                     [](int64_t have, Size want) { return is_open(want) || have == want; });
 }
 
-void require_type(const char* kind, const Port& port, const Plan& plan, const Tensor& tensor) {
+void require_type(const char* kind, const Port& port, const Plan& plan, std::span<const int64_t> shape,
+                  DataType dtype) {
   const Value& value = plan.values[static_cast<size_t>(port.value)];
-  if (!fits(tensor.shape(), value.shape) || tensor.dtype() != value.dtype)
-    fail("{} `{}` is {} {}, must be {} {}", kind, port.name, to_string(tensor.dtype()),
-         shape_text(tensor.shape()), to_string(value.dtype), open_shape_text(plan, value.shape));
+  if (!fits(shape, value.shape) || dtype != value.dtype)
+    fail("{} `{}` is {} {}, must be {} {}", kind, port.name, to_string(dtype), shape_text(shape),
+         to_string(value.dtype), open_shape_text(plan, value.shape));
+}
+void require_type(const char* kind, const Port& port, const Plan& plan, const Tensor& tensor) {
+  require_type(kind, port, plan, tensor.shape(), tensor.dtype());
 }
 
 }  // namespace
@@ -126,9 +130,12 @@ void* Executor::address(int64_t value) const {
   return nullptr;
 }
 
+void Executor::require_input(size_t i, std::span<const int64_t> shape, DataType dtype) const {
+  require_type("input", plan().inputs.at(i), module_->plan(), shape, dtype);
+}
+
 void Executor::set_input(size_t i, Tensor tensor) {
-  const Port& port = plan().inputs.at(i);
-  require_type("input", port, module_->plan(), tensor);
+  require_input(i, tensor.shape(), tensor.dtype());
   Input& input = inputs_[i];
   // A misaligned tensor is read through a copy; one made for an earlier tensor serves this one too.
   if (aligned(tensor)) {

@@ -27,6 +27,8 @@ class Executor {
   /// later changes of the data are seen by the next run. Throws Error when shape or element type differ from
   /// the plan's. Whether open dimensions fit those of the other inputs check_bindings() finds out.
   void set_input(size_t i, Tensor tensor);
+  /// Throws Error where set_input() of such a tensor would, before there is one.
+  void require_input(size_t i, std::span<const int64_t> shape, DataType dtype) const;
   /// Binds output i: kernels write to the caller's memory, or each run copies to it at its end (when it is
   /// misaligned, and for an output that is an input, a constant, or the same tensor as another bound output).
   /// An undefined tensor takes the binding back. Throws Error as set_input() does.

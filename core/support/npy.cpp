@@ -1,8 +1,13 @@
 // The NumPy .npy format, versions 1 to 3: magic, header length, a Python dict literal, the raw data.
+#include "core/support/npy.h"
+
+#include <algorithm>
+#include <cerrno>
 #include <cstring>
+#include <filesystem>
+#include <fstream>
 #include <regex>
 
-#include "core/support/tensor.h"
 #include "core/support/text.h"
 
 namespace lathe {
@@ -16,21 +21,29 @@ constexpr Descr kDescrs[] = {{"<f4", kFloat32}, {"<f8", kFloat64}, {"<f2", kFloa
                              {"<u2", kUInt16},  {"<u4", kUInt32},  {"<u8", kUInt64},  {"|b1", kBool}};
 }  // namespace
 
-Tensor load_npy(const std::string& path) {
-  std::string bytes = read_file(path);
-  auto malformed = [&](const char* why) { fail("{}: not a .npy file: {}", path, why); };
+NpyFile::NpyFile(std::string path) : path_(std::move(path)) {
+  std::error_code error;
+  const auto status = std::filesystem::status(path_, error);
+  if (error) fail("cannot read {}: {}", path_, error.message());
+  // A device has no end, and of a pipe nobody may write to the other one.
+  if (!std::filesystem::is_regular_file(status)) fail("cannot read {}: it is not a regular file", path_);
+  std::ifstream file(path_, std::ios::binary);
+  if (!file) fail("cannot read {}: {}", path_, std::strerror(errno));
+  auto malformed = [&](const char* why) { fail("{}: not a .npy file: {}", path_, why); };
   // numpy.lib.format: six bytes of magic, two of version, then the header's length, little-endian.
-  if (bytes.size() < 12 || bytes.compare(0, 6, "\x93NUMPY") != 0) malformed("no magic number");
+  std::string start(12, '\0');
+  if (!file.read(start.data(), 12) || start.compare(0, 6, "\x93NUMPY") != 0) malformed("no magic number");
   // Version 1 has two bytes for the length of the header, later ones four.
-  size_t length_size = bytes[6] == 1 ? 2 : 4;
+  size_t length_size = start[6] == 1 ? 2 : 4;
   uint32_t length = 0;
-  std::memcpy(&length, bytes.data() + 8, length_size);
-  size_t begin = 8 + length_size + length;
+  std::memcpy(&length, start.data() + 8, length_size);
+  data_begin_ = static_cast<int64_t>(8 + length_size + length);
   // Far beyond any header; std::regex takes a stack frame for each character of it.
   constexpr uint32_t kMostHeader = 4096;
   if (length > kMostHeader) malformed("the header is too long");
-  if (begin > bytes.size()) malformed("the header is cut off");
-  std::string header = bytes.substr(8 + length_size, length);
+  std::string header(length, '\0');
+  file.seekg(static_cast<std::streamoff>(8 + length_size));
+  if (!file.read(header.data(), length)) malformed("the header is cut off");
   std::smatch match;
   // A literal of Python's with three fixed keys, in any order; what NumPy writes is all that is read.
   if (!std::regex_search(header, match, std::regex("'descr': *'([^']*)'"))) malformed("no descr");
@@ -38,28 +51,39 @@ Tensor load_npy(const std::string& path) {
   if (!std::regex_search(header, match, std::regex("'fortran_order': *False")))
     malformed("column-major order");
   if (!std::regex_search(header, match, std::regex("'shape': *\\(([0-9, ]*)\\)"))) malformed("no shape");
-  std::vector<int64_t> shape;
   int64_t size = 1;
   for (const std::string& item : split_text(match[1].str(), ',')) {
     if (item.find_first_not_of(' ') == std::string::npos) continue;
     // As many digits as std::stoll surely takes.
     if (item.size() > 18) malformed("a dimension too large");
-    shape.push_back(std::stoll(item));
+    shape_.push_back(std::stoll(item));
     // Before any memory is asked for: the header is a stranger's word.
-    if (__builtin_mul_overflow(size, shape.back(), &size) || size > (int64_t{1} << 48))
+    if (__builtin_mul_overflow(size, shape_.back(), &size) || size > (int64_t{1} << 48))
       malformed("a dimension too large");
   }
-  for (const Descr& known : kDescrs) {
-    if (descr != known.text) continue;
-    // Exactly: trailing bytes mean that the header was misread.
-    if (static_cast<size_t>(size * known.dtype.bytes()) != bytes.size() - begin)
-      malformed("the data has another size than the shape");
-    Tensor tensor(shape, known.dtype);
-    std::memcpy(tensor.data(), bytes.data() + begin, static_cast<size_t>(tensor.bytes()));
-    return tensor;
-  }
-  fail("{}: element type {} is not supported", path, descr);
+  const auto* known = std::find_if(std::begin(kDescrs), std::end(kDescrs),
+                                   [&](const Descr& each) { return descr == each.text; });
+  if (known == std::end(kDescrs)) fail("{}: element type {} is not supported", path_, descr);
+  dtype_ = known->dtype;
+  // Exactly: trailing bytes mean that the header was misread.
+  const int64_t wanted = size * dtype_.bytes();
+  const auto there = static_cast<int64_t>(std::filesystem::file_size(path_, error)) - data_begin_;
+  if (error) fail("cannot read {}: {}", path_, error.message());
+  if (there != wanted)
+    fail("{}: not a .npy file: {} bytes of data, {} {} has {}", path_, there, to_string(dtype_),
+         shape_text(shape_), wanted);
 }
+
+Tensor NpyFile::read() const {
+  Tensor tensor(shape_, dtype_);
+  std::ifstream file(path_, std::ios::binary);
+  file.seekg(data_begin_);
+  // Of another length than a moment ago.
+  if (!file.read(static_cast<char*>(tensor.data()), tensor.bytes())) fail("{}: it is being written", path_);
+  return tensor;
+}
+
+Tensor load_npy(const std::string& path) { return NpyFile(path).read(); }
 
 void save_npy(const std::string& path, const Tensor& tensor) {
   const char* descr = nullptr;

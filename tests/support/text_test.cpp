@@ -1,6 +1,7 @@
 #include "core/support/text.h"
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <cmath>
 #include <filesystem>
@@ -9,8 +10,8 @@
 
 #include "core/support/bounded_json.h"
 #include "core/support/error.h"
+#include "core/support/npy.h"
 #include "core/support/temporary_folder.h"
-#include "core/support/tensor.h"
 
 namespace lathe {
 namespace {
@@ -103,7 +104,36 @@ TEST(Npy, RoundTripAndMalformed) {
   for (const char* large : {"9999999999999999999,", "18446744073709551616, 0", "999999999999999999,"})
     EXPECT_EQ(error_of_shape(large), ": not a .npy file: a dimension too large");
   EXPECT_EQ(error_of_shape(std::string(60000, ' ')), ": not a .npy file: the header is too long");
+  EXPECT_EQ(error_of_shape("2, 3"), ": not a .npy file: 0 bytes of data, float32 (2, 3) has 24");
   std::filesystem::remove(path);
+}
+
+/// Of a device there is no end, and a reader of a pipe waits for who never comes.
+TEST(Npy, IsARegularFile) {
+  TemporaryFolder folder;
+  const std::string pipe = folder / "pipe";
+  ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
+  for (const std::string& path : {pipe, std::string("/dev/zero"), folder.path()}) try {
+      load_npy(path);
+      ADD_FAILURE() << path;
+    } catch (const Error& error) {
+      EXPECT_EQ(error.what(), fmt::format("cannot read {}: it is not a regular file", path));
+    }
+}
+
+/// Whoever needs another shape need not read them.
+TEST(Npy, TheDataIsReadWhenItIsAskedFor) {
+  TemporaryFolder folder;
+  const std::string path = folder / "large.npy";
+  save_npy(path, zeros({4, 4}, kFloat32));
+  std::string bytes = read_file(path).substr(0, 128);
+  const std::string shape = "(4, 4)", large = "(65536, 16777216)";
+  bytes.replace(bytes.find(shape), shape.size(), large).erase(128);
+  bytes.back() = '\n';
+  write_file(path, bytes);
+  std::filesystem::resize_file(path, 128 + (uintmax_t{1} << 42));  // which take no place
+  EXPECT_EQ(NpyFile(path).shape(), (std::vector<int64_t>{1 << 16, 1 << 24}));
+  EXPECT_EQ(NpyFile(path).dtype(), kFloat32);
 }
 
 }  // namespace
