@@ -31,6 +31,19 @@ int64_t elements_of(const relay::Type& type) {
   return sum;
 }
 
+/// What no machine computes is refused where the model asks for it: later nobody knows which node it was.
+void require_sane(const relay::TensorType& type) {
+  if (type.shape.size() > Node::kMostDims)
+    fail("a tensor of {} dimensions, must have {} at most", type.shape.size(), Node::kMostDims);
+  constexpr int64_t kMostBytes = int64_t{1} << 40;
+  int64_t bytes = type.dtype.bytes();
+  for (const Expr& dim : type.shape) {
+    const auto* extent = as_int(dim);
+    if (extent && (__builtin_mul_overflow(bytes, *extent, &bytes) || bytes > kMostBytes))
+      fail("a tensor {} of more than {} bytes", relay::print(relay::Type(&type)), kMostBytes);
+  }
+}
+
 /// The value of a call of constants; of a tuple, that of each field.
 Value folded(const Value& call) {
   const auto* tuple = call->checked_type.as<relay::TupleType>();
@@ -92,8 +105,7 @@ Value emit(const char* name, std::vector<Value> args, relay::Attrs attrs) {
   }
   Value call = relay::typed_call(name, std::move(args), std::move(attrs));
   const auto* result = call->checked_type.as<relay::TensorType>();
-  if (result && result->shape.size() > Node::kMostDims)
-    fail("a tensor of {} dimensions, must have {} at most", result->shape.size(), Node::kMostDims);
+  if (result) require_sane(*result);
   const relay::Op& op = *relay::find_op(name);
   // Small arguments may still give a large result (a broadcast): that is left as a call.
   bool fold = known_args && op.compute && !op.stateful && elements_of(call->checked_type) <= kFoldLimit;

@@ -43,6 +43,11 @@ void require_type(const char* kind, const Port& port, const Plan& plan, const Te
   require_type(kind, port, plan, tensor.shape(), tensor.dtype());
 }
 
+std::shared_ptr<void> allocate_arena(const Plan& plan, int64_t bytes) {
+  return allocate_pages(static_cast<uint64_t>(bytes),
+                        fmt::format("the tensors of {}", plan.model.empty() ? "a model" : plan.model));
+}
+
 }  // namespace
 
 Executor::Executor(std::shared_ptr<const Module> module, const LatheParallel* parallel)
@@ -63,7 +68,7 @@ Executor::Executor(std::shared_ptr<const Module> module, const LatheParallel* pa
   buffers_.resize(buffers);
   if (has_open_dims()) return;
   arena_bytes_ = plan().arena_bytes;
-  arena_ = allocate_pages(static_cast<uint64_t>(arena_bytes_));
+  arena_ = allocate_arena(plan(), arena_bytes_);
   place_values();
 }
 
@@ -94,7 +99,7 @@ void Executor::set_dims(std::span<const int64_t> dims) {
     const int64_t bounded = bounded_arena(open), roomy = arena_bytes_ + arena_bytes_ / 2;
     arena_bytes_ = std::max(plan.arena_bytes, bounded > 0 ? bounded : std::min(roomy, kMostBytes));
     arena_.reset();
-    arena_ = allocate_pages(static_cast<uint64_t>(arena_bytes_));
+    arena_ = allocate_arena(open, arena_bytes_);
   }
   bound_ = std::move(plan);
   dims_.assign(dims.begin(), dims.end());

@@ -47,11 +47,12 @@ void* map_aligned(uint64_t bytes, int protection, int flags, int descriptor) {
 
 }  // namespace
 
-std::shared_ptr<void> allocate_pages(uint64_t bytes) {
+std::shared_ptr<void> allocate_pages(uint64_t bytes, std::string_view what) {
   // Half a huge page and more is rounded up to whole ones; less to small pages, one at least.
   uint64_t size = bytes >= kHugePage / 2 ? huge_up(bytes) : (bytes + 4095) / 4096 * 4096 + 4096 * !bytes;
   void* memory = map_aligned(size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1);
-  if (memory == MAP_FAILED) fail("cannot allocate {} bytes: {}", size, std::strerror(errno));
+  if (memory == MAP_FAILED)
+    fail("cannot allocate {} bytes{}{}: {}", size, what.empty() ? "" : " for ", what, std::strerror(errno));
   return owned(memory, size);
 }
 

@@ -3,13 +3,15 @@
 
 #include <cstdint>
 #include <memory>
+#include <string_view>
 
 namespace lathe::runtime {
 
 inline constexpr uint64_t kHugePage = uint64_t{2} << 20;
 
-/// Zeroed memory. From 1 MiB on it fills whole huge pages. Throws Error when the system has no more.
-std::shared_ptr<void> allocate_pages(uint64_t bytes);
+/// Zeroed memory. From 1 MiB on it fills whole huge pages. Throws Error when the system has no more, which
+/// says what it was for.
+std::shared_ptr<void> allocate_pages(uint64_t bytes, std::string_view what = "");
 
 /// The first `bytes` of an open file, read-only and shared with every process that maps the file. Address and
 /// offset agree modulo kHugePage, so that a file system that caches files in huge pages can map those.

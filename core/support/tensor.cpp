@@ -4,7 +4,6 @@
 #include <cstdlib>
 #include <cstring>
 #include <limits>
-#include <new>
 
 namespace lathe {
 
@@ -96,7 +95,8 @@ Tensor::Tensor(std::vector<int64_t> shape, DataType dtype) : shape_(std::move(sh
   // aligned_alloc wants a multiple of the alignment; at least one line beyond the last element.
   size_t wanted = (static_cast<size_t>(bytes()) + 127) / 64 * 64;  // a vector load past the end stays inside
   data_ = std::aligned_alloc(64, wanted);
-  if (!data_) throw std::bad_alloc();
+  if (!data_)
+    fail("cannot allocate {} bytes for a tensor {} {}", wanted, to_string(dtype_), shape_text(shape_));
   owner_ = std::shared_ptr<void>(data_, std::free);
 }
 

@@ -105,6 +105,34 @@ TEST(OnnxHostile, BombsAreCountedBeforeTheyUnfold) {
   for (const auto& [message, content] : cases) EXPECT_THAT(refusal(content), HasSubstr(message));
 }
 
+/// Within what 64 bits and a dimension may be, and more than any machine computes: it is said of the node.
+TEST(OnnxHostile, WhatIsTooLargeIsSaidOfItsNode) {
+  const int64_t k1 = int64_t{1} << 20;
+  const auto image = [](const std::string& nodes, const std::string& initializers = "") {
+    return model(nodes, initializers, {1, 1, 4, 4});
+  };
+  const std::vector<int64_t> shape{k1, k1 / 4, 4};
+  const std::string pads = bytes::integers("pads", {k1, k1, k1, k1});
+  const std::string kernel = tensor("w", {1, 1, 1, 1}, kFloat, field(9, std::string(4, '\0')));
+  const std::pair<const char*, std::string> cases[] = {
+      {"node `y` (Expand): a tensor Tensor[(1048576, 262144, 4), float32] of more than 1099511627776 bytes",
+       model(bytes::node("Expand", {"x", "s"}, {"y"}), integers("s", shape))},
+      {"node `y` (Tile): a tensor Tensor[(1048576, 4194304), float32] of more than",
+       model(bytes::node("Tile", {"x", "s"}, {"y"}), integers("s", {k1, k1}))},
+      {"node `y` (Pad): a tensor Tensor[(2097153, 2097156), float32] of more than",
+       model(bytes::node("Pad", {"x", "p"}, {"y"}), integers("p", {k1, k1, k1, k1}))},
+      {"node `y` (Resize): a tensor Tensor[(1, 1, 1048576, 1048576), float32] of more than",
+       image(bytes::node("Resize", {"x", "", "", "s"}, {"y"}), integers("s", {1, 1, k1, k1}))},
+      {"node `y` (Conv): a tensor", image(bytes::node("Conv", {"x", "w"}, {"y"}, pads), kernel)},
+      {"node `y` (ConvTranspose): a tensor",
+       image(bytes::node("ConvTranspose", {"x", "w"}, {"y"}, bytes::integers("strides", {k1, k1})), kernel)},
+      {"node `y` (MatMul): a tensor Tensor[(33554432, 33554432), float32] of more than",
+       model(bytes::node("Transpose", {"x"}, {"t"}) + bytes::node("MatMul", {"x", "t"}, {"y"}), "",
+             {int64_t{1} << 25, 1})},
+  };
+  for (const auto& [message, content] : cases) EXPECT_THAT(refusal(content), HasSubstr(message));
+}
+
 /// Recursion that is as deep as the file says would end the process.
 TEST(OnnxHostile, NestingEndsWhereProtobufEndsIt) {
   std::string type = field(1, field(1, kFloat));

@@ -50,7 +50,7 @@ void Machine::link(const LoadedProgram& loaded, const LatheParallel* parallel) {
 
 void Machine::make_arena(int64_t bytes) {
   // Plans point into the old one until there is a new one.
-  arena_ = allocate_pages(static_cast<uint64_t>(bytes));
+  arena_ = allocate_pages(static_cast<uint64_t>(bytes), "the tensors of a program");
   arena_bytes_ = bytes;
   for (LinkedPlan& plan : plans_)
     if (plan.call.has_numbers()) plan.call.place(static_cast<char*>(arena_.get()));
