@@ -118,6 +118,10 @@ Operand product(const Operand& a, const Operand& b, const std::string& kept) {
     (!b.has(label) ? of_a : kept.find(label) != std::string::npos ? batch : shared) += label;
   for (char label : b.labels)
     if (!a.has(label)) of_b += label;
+  // Element by element: products of matrices would be of 1 by 1, and of a chain of them in many orders of
+  // labels each would be found by quotients of the place in all that came before.
+  if (shared.empty() && of_a.empty() && of_b.empty())
+    return {times(a.value, ordered(b, a.labels).value), a.labels};
   std::vector<Expr> shape;
   for (char label : batch) shape.push_back(is_int(a.extent(label), 1) ? b.extent(label) : a.extent(label));
   for (char label : of_a) shape.push_back(a.extent(label));
@@ -125,10 +129,7 @@ Operand product(const Operand& a, const Operand& b, const std::string& kept) {
   Value rows = as_matrices(a, b, batch, of_a, shared), columns = as_matrices(b, a, batch, of_b, shared);
   const std::vector<Expr> m = dims_of(rows), n = dims_of(columns);
   Value result;
-  // Element by element: products of matrices would be of 1 by 1.
-  if (shared.empty() && of_a.empty() && of_b.empty())
-    result = times(rows, columns);
-  else if (batch.empty())  // a weight, perhaps
+  if (batch.empty())  // a weight, perhaps
     result = emit("nn.dense", {reshape_to(rows, {m[1], m[2]}), reshape_to(columns, {n[1], n[2]})});
   else
     result = batched_product(rows, columns);

@@ -7,6 +7,7 @@
 #include <fstream>
 
 #include "core/frontends/onnx.h"
+#include "core/relay/text.h"
 #include "core/support/error.h"
 #include "core/support/temporary_folder.h"
 #include "core/support/text.h"
@@ -17,6 +18,7 @@ namespace {
 
 using bytes::field;
 using testing::HasSubstr;
+using testing::Not;
 
 constexpr int64_t kFloat = 1, kInt64 = 7;
 
@@ -131,6 +133,30 @@ TEST(OnnxHostile, WhatIsTooLargeIsSaidOfItsNode) {
              {int64_t{1} << 25, 1})},
   };
   for (const auto& [message, content] : cases) EXPECT_THAT(refusal(content), HasSubstr(message));
+}
+
+/// Each operand in another order, without a product of matrices anywhere: a chain of quotients of places in
+/// one long dimension was planned for hours.
+TEST(OnnxHostile, ManyOperandsOfManyLettersAreMultipliedAsTheyAre) {
+  const std::string letters = "abcdefghijklmnopqrstuvwx";
+  std::string equation;
+  std::vector<std::string> operands;
+  for (size_t i = 0; i < letters.size(); ++i) {
+    equation += (i ? "," : "") + letters.substr(i) + letters.substr(0, i);
+    operands.emplace_back("x");
+  }
+  TemporaryFolder folder;
+  const std::string path = folder / "einsum.onnx";
+  write_file(path,
+             model(bytes::node("Einsum", operands, {"y"}, bytes::text("equation", equation + "->" + letters)),
+                   "", std::vector<int64_t>(letters.size(), 2)));
+  const std::string text = relay::print(import_file(path).module);
+  EXPECT_THAT(text, HasSubstr("multiply("));
+  EXPECT_THAT(text, Not(HasSubstr("reshape(")));
+  EXPECT_THAT(refusal(model(
+                  bytes::node("Einsum", {"x", "x", "x"}, {"y"}, bytes::text("equation", "ab,cd,ef->abcdef")),
+                  "", {1 << 15, 1 << 15})),
+              HasSubstr("node `y` (Einsum): a tensor"));
 }
 
 /// Recursion that is as deep as the file says would end the process.
