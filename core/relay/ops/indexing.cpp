@@ -27,6 +27,15 @@ void require_within(RelationContext& c, const TensorType& inner, const TensorTyp
   }
 }
 
+/// Throws Error when an element of an empty tensor would be read, or written, for each element of `chosen`.
+void require_elements(RelationContext& c, const TensorType& x, const Shape& chosen) {
+  const auto is_empty = [](const Shape& shape) {
+    return std::any_of(shape.begin(), shape.end(), [](const Expr& dim) { return is_int(dim, 0); });
+  };
+  if (is_empty(x.shape) && !is_empty(chosen))
+    mismatch(c, "{} has no elements, of which {} are chosen", describe(x.shape), describe(chosen));
+}
+
 /// What `take` does with positions out of range: the nearest element, or counting around.
 Expr placed(const std::string& mode, const Expr& index, const Expr& extent) {
   Expr wide = cast(kInt64, index);
@@ -51,6 +60,7 @@ Relation take_type(RelationContext& c, const Attrs& attrs) {
     shape.insert(shape.end(), indices->shape.begin() + a.batch_dims, indices->shape.end());
     shape.insert(shape.end(), x->shape.begin() + axis + 1, x->shape.end());
   }
+  require_elements(c, *x, shape);
   c.result(tensor_type(shape, x->dtype));
   return Relation::kSolved;
 }
@@ -92,6 +102,7 @@ Relation gather_type(RelationContext& c, const Attrs& attrs) {
   require_rank(c, 1, *indices, x->shape.size());
   int64_t rank = static_cast<int64_t>(x->shape.size());
   require_within(c, *indices, *x, front_axis(c, attrs_as<GatherAttrs>(attrs).axis, rank));
+  require_elements(c, *x, indices->shape);
   c.result(tensor_type(indices->shape, x->dtype));
   return Relation::kSolved;
 }
@@ -122,6 +133,7 @@ Relation gather_nd_type(RelationContext& c, const Attrs& attrs) {
              describe(x->shape));
   Shape shape{indices->shape.begin() + 1, indices->shape.end()};
   shape.insert(shape.end(), x->shape.begin() + depth, x->shape.end());
+  require_elements(c, *x, shape);
   c.result(tensor_type(shape, x->dtype));
   return Relation::kSolved;
 }
@@ -189,6 +201,7 @@ Relation scatter_elements_type(RelationContext& c, const Attrs& attrs) {
     mismatch(c, "reduction is `{}`, must be update, add, mul, min or max", a.reduction);
   require_integers(c, 1, *indices);
   require_rank(c, 1, *indices, x->shape.size());
+  require_elements(c, *x, indices->shape);
   demand(c, 2, indices->shape, x->dtype);
   require_within(c, *indices, *x, front_axis(c, a.axis, static_cast<int64_t>(x->shape.size())));
   return same_as_input(c, attrs);
@@ -215,6 +228,7 @@ Relation scatter_nd_type(RelationContext& c, const Attrs& attrs) {
     mismatch(c, "indices of {} do not name axes of {}", describe(indices->shape), describe(x->shape));
   Shape shape{indices->shape.begin() + 1, indices->shape.end()};
   shape.insert(shape.end(), x->shape.begin() + int_value(indices->shape[0]), x->shape.end());
+  require_elements(c, *x, shape);
   demand(c, 2, shape, x->dtype);
   return same_as_input(c, attrs);
 }

@@ -248,6 +248,30 @@ TEST(IndexOps, Refuse) {
   } catch (const Error& e) {
     EXPECT_STREQ(e.what(), "gather: indices of (3, 1) reach beyond (2, 3) along axis 0");
   }
+  // Of no elements none can be taken, and a schedule of that ended the process.
+  const Type none = tensor_type(Index{0, 4}, kFloat32), one = tensor_type(Index{1, 4}, kFloat32);
+  const Type row = tensor_type(Index{1}, kInt64), rows = tensor_type(Index{1, 4}, kInt64);
+  const Attrs along_rows = attrs<TakeAttrs>([](auto& a) { a.axis = 0; });
+  const auto refused = [](const char* op, const Attrs& attributes, const std::vector<Type>& types) {
+    try {
+      infer_op(op, attributes, types);
+    } catch (const Error& e) {
+      return std::string(e.what());
+    }
+    return std::string("taken");
+  };
+  const std::string message = ": (0, 4) has no elements, of which (1, 4) are chosen";
+  EXPECT_EQ(refused("take", along_rows, {none, row}), "take" + message);
+  EXPECT_EQ(refused("take", attrs<TakeAttrs>([](auto&) {}), {none, rows}), "take" + message);
+  EXPECT_EQ(refused("gather", attrs<GatherAttrs>([](auto&) {}), {none, rows}), "gather" + message);
+  EXPECT_EQ(refused("gather_nd", attrs<GatherNdAttrs>([](auto&) {}), {none, rows}),
+            "gather_nd: (0, 4) has no elements, of which (4, 4) are chosen");
+  EXPECT_EQ(refused("scatter_elements", attrs<ScatterElementsAttrs>([](auto&) {}), {none, rows, one}),
+            "scatter_elements" + message);
+  EXPECT_EQ(refused("scatter_nd", attrs<ScatterNdAttrs>([](auto&) {}),
+                    {none, rows, tensor_type(Index{4, 4}, kFloat32)}),
+            "scatter_nd: (0, 4) has no elements, of which (4, 4) are chosen");
+  EXPECT_EQ(refused("take", along_rows, {none, tensor_type(Index{0}, kInt64)}), "taken");
   Type bytes = tensor_type(Index{2}, kInt8), scale = tensor_type(Index{}, kFloat32),
        scales = tensor_type(Index{2}, kFloat32);
   try {
