@@ -1,7 +1,6 @@
 #include "core/relay/passes/fuse_ops.h"
 
 #include <algorithm>
-#include <set>
 #include <unordered_map>
 
 #include "core/relay/functor.h"
@@ -12,6 +11,9 @@ namespace {
 
 /// Groups of more operators than this stop growing: the kernels would take long to compile and gain nothing.
 constexpr size_t kMaxGroup = 256;
+/// And so do those whose kernel would compute more operators an element: what is inlined where it is used
+/// twice is computed twice, and in a chain that doubles at each step.
+constexpr size_t kMaxComputed = 4096;
 
 /// A graph node with its uses. Indices are in post-order: operands come first.
 struct GraphNode {
@@ -167,7 +169,7 @@ struct Dominators {
 class Groups {
  public:
   explicit Groups(const std::vector<GraphNode>& nodes) : nodes_(nodes), dominators_(nodes) {
-    for (size_t i = 0; i < nodes.size(); ++i) groups_.push_back({i, nodes[i].pattern, 1});
+    for (size_t i = 0; i < nodes.size(); ++i) groups_.push_back({i, nodes[i].pattern, {i}});
     // Post-order in each phase: groups grow from operands to users. Injective operators join in phase 1, when
     // reductions and anchors have the element-wise operators behind them.
     // Before the phases: whoever merges first decides where the boundary between two kernels lies.
@@ -186,7 +188,7 @@ class Groups {
   struct Group {
     size_t parent;
     Fusion pattern;
-    size_t size;
+    std::vector<size_t> members;  // of a root
   };
   using Allowed = bool (*)(Fusion pattern, bool is_sink);
 
@@ -225,6 +227,8 @@ class Groups {
     Fusion pattern = groups_[root(i)].pattern;
     // Or it belongs there already, by way of another path.
     if (pattern == Fusion::kOpaque || entry.parent == kNone || root(i) == root(entry.parent)) return;
+    // Without what lies between: try_path() counts that.
+    if (groups_[root(i)].members.size() + groups_[root(entry.parent)].members.size() > kMaxGroup) return;
     // Of the whole group behind, which may have an anchor by now; of one node it would be too weak.
     Fusion sink = groups_[root(entry.parent)].pattern;
     if (phase == 2) {
@@ -259,14 +263,40 @@ class Groups {
     // All paths or none: a value that is left over would be read outside the group.
     for (const GraphNode::Use& use : nodes_[source].uses)
       if (!collect(use.user, sink, allowed, path)) return;
+    std::vector<size_t> roots{root(source), root(sink)};
     // What lies between counts too, in the groups that it has grown into.
-    std::set<size_t> roots{root(source), root(sink)};
-    for (size_t inner : path) roots.insert(root(inner));
-    size_t size = 0;
-    for (size_t each : roots) size += groups_[each].size;
-    if (size > kMaxGroup) return;
+    for (size_t inner : path) roots.push_back(root(inner));
+    std::sort(roots.begin(), roots.end());
+    roots.erase(std::unique(roots.begin(), roots.end()), roots.end());
+    std::vector<size_t> nodes;
+    for (size_t each : roots) {
+      const std::vector<size_t>& members = groups_[each].members;
+      nodes.insert(nodes.end(), members.begin(), members.end());
+    }
+    if (nodes.size() > kMaxGroup || computed_together(nodes) > kMaxComputed) return;
     merge(source, sink);
     for (size_t inner : path) merge(inner, sink);
+  }
+
+  /// How many operators the group of these would compute for an element; beyond kMaxComputed, that it is
+  /// more.
+  size_t computed_together(std::vector<size_t> nodes) const {
+    std::sort(nodes.begin(), nodes.end());
+    std::vector<size_t> times(nodes.size(), 0);
+    size_t computed = 0;
+    for (size_t k = nodes.size(); k-- > 0;) {  // users first
+      const GraphNode& node = nodes_[nodes[k]];
+      for (const GraphNode::Use& use : node.uses) {
+        const auto user = std::lower_bound(nodes.begin() + static_cast<int64_t>(k), nodes.end(), use.user);
+        if (user != nodes.end() && *user == use.user) times[k] += times[user - nodes.begin()];
+      }
+      // The last one, and what is not inlined: it lies in memory.
+      if (times[k] == 0 || node.pattern == Fusion::kReduction || node.pattern == Fusion::kAnchor)
+        times[k] = 1;
+      if (node.expr.as<Call>()) computed += times[k];
+      if (computed > kMaxComputed) break;
+    }
+    return computed;
   }
 
   /// Adds the nodes from `i` to `sink` to `path`; false when one is not allowed, or they are too many: of a
@@ -291,7 +321,9 @@ class Groups {
     // A tuple inside is taken apart by what follows it, which says how the group computes.
     if (groups_[other].pattern != Fusion::kTuple)
       groups_[last].pattern = std::max(groups_[last].pattern, groups_[other].pattern);
-    groups_[last].size += groups_[other].size;
+    std::vector<size_t>& members = groups_[last].members;
+    members.insert(members.end(), groups_[other].members.begin(), groups_[other].members.end());
+    groups_[other].members.clear();
     groups_[other].parent = last;
   }
 

@@ -59,5 +59,16 @@ TEST(FuseOps, GroupsStaySmallWhereChainsMeet) {
   EXPECT_LE(sizes.size(), kChains + 1) << "and are no smaller than they need be";
 }
 
+/// What is used twice is computed twice where it is inlined: a kernel of 40 such steps would never be done.
+TEST(FuseOps, GroupsEndWhereUsesOfUsesUnfold) {
+  std::string text = "#[version = \"0.0.5\"]\ndef @main(%x: Tensor[(4), float32]) {\n  %0 = exp(%x);\n";
+  constexpr int kOperators = 40;
+  for (int i = 1; i < kOperators; ++i) text += fmt::format("  %{} = add(%{}, %{});\n", i, i - 1, i - 1);
+  text += fmt::format("  %{}\n}}\n", kOperators - 1);
+  const std::vector<int> sizes = sizes_of(fuse_ops(infer_type(parse_module(text, "test"))));
+  EXPECT_LE(*std::max_element(sizes.begin(), sizes.end()), 12) << "2^12 are computed by these";
+  EXPECT_LE(sizes.size(), 4U);
+}
+
 }  // namespace
 }  // namespace lathe::relay
