@@ -7,8 +7,8 @@
 #include <atomic>
 #include <cerrno>
 #include <cstring>
-#include <fstream>
-#include <sstream>
+#include <memory>
+#include <vector>
 
 #include "core/support/error.h"
 
@@ -41,16 +41,31 @@ std::string join_text(const std::vector<std::string>& items, std::string_view se
 
 std::string read_file(const std::string& path) {
   // A folder can be opened like a file; reading it fails.
-  std::ifstream file(path, std::ios::binary);
-  if (!file) fail("cannot read {}: {}", path, std::strerror(errno));
-  std::ostringstream bytes;
-  bytes << file.rdbuf();
-  // Inserting nothing counts as a failure: an empty file is none.
-  if (file.bad() || bytes.fail()) {
-    if (file.peek() == EOF && !file.bad()) return "";
-    fail("cannot read {}: {}", path, errno ? std::strerror(errno) : "is it a folder?");
+  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  struct stat status {};
+  if (fd < 0 || fstat(fd, &status) != 0) fail("cannot read {}: {}", path, std::strerror(errno));
+  const std::shared_ptr<void> closed_at_the_end(nullptr, [fd](void*) { close(fd); });
+  // All that is read as a whole is a message of protobuf, or text. Of a device or a pipe nobody knows the
+  // end.
+  const bool is_file = S_ISREG(status.st_mode);
+  const uint64_t most = is_file ? uint64_t{1} << 31 : uint64_t{1} << 28;
+  const auto require_bounded = [&](uint64_t size) {
+    if (size > most) fail("cannot read {}: it has more than {} bytes", path, most);
+  };
+  // A file in /proc has a size of 0.
+  const auto expected = is_file ? static_cast<uint64_t>(status.st_size) : 0;
+  require_bounded(expected);
+  std::string bytes;
+  bytes.reserve(expected + 1);
+  std::vector<char> piece(1 << 16);
+  while (true) {
+    const ssize_t n = read(fd, piece.data(), piece.size());
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) fail("cannot read {}: {}", path, std::strerror(errno));
+    if (n == 0) return bytes;
+    bytes.append(piece.data(), static_cast<size_t>(n));
+    require_bounded(bytes.size());
   }
-  return std::move(bytes).str();
 }
 
 namespace {

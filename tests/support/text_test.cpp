@@ -72,6 +72,26 @@ TEST(Half, RoundTripsEveryValue) {
   EXPECT_EQ(float_to_half(65519.f), 0x7bff);
 }
 
+/// A device without an end, and a file of more than there is memory, which takes no place.
+TEST(ReadFile, HasABound) {
+  TemporaryFolder folder;
+  const std::string large = folder / "large";
+  write_file(large, "");
+  std::filesystem::resize_file(large, (uintmax_t{1} << 31) + 1);
+  const auto refusal = [](const std::string& path) {
+    try {
+      return std::to_string(read_file(path).size());
+    } catch (const Error& error) {
+      return std::string(error.what());
+    }
+  };
+  EXPECT_EQ(refusal(large), fmt::format("cannot read {}: it has more than 2147483648 bytes", large));
+  EXPECT_EQ(refusal("/dev/zero"), "cannot read /dev/zero: it has more than 268435456 bytes");
+  EXPECT_EQ(refusal("/dev/null"), "0");
+  EXPECT_EQ(refusal(folder.path()), fmt::format("cannot read {}: Is a directory", folder.path()));
+  EXPECT_GT(read_file("/proc/self/status").size(), 0U) << "whose size is said to be 0";
+}
+
 TEST(Npy, RoundTripAndMalformed) {
   auto path = (std::filesystem::temp_directory_path() / "lathe_npy_test.npy").string();
   for (DataType type : {kFloat32, kInt64, kBool, kFloat16, kUInt8}) {
