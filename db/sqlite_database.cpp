@@ -187,7 +187,10 @@ SqliteDatabase::SqliteDatabase(const std::string& path, Access access, std::chro
     // Off by default, for each connection anew.
     run("PRAGMA foreign_keys = ON");
     // What was acknowledged survives a loss of power: NORMAL would sync the log at checkpoints only.
-    if (access == Access::kReadWrite) run("PRAGMA synchronous = FULL");
+    if (access == Access::kReadWrite) {
+      run("PRAGMA synchronous = FULL");
+      checkpointer_ = std::make_unique<SqliteCheckpointer>(handle_, path);
+    }
   } catch (...) {
     // The destructor does not run for what was not constructed; a failed open has a handle all the same.
     sqlite3_close_v2(handle_);
@@ -196,6 +199,7 @@ SqliteDatabase::SqliteDatabase(const std::string& path, Access access, std::chro
 }
 
 SqliteDatabase::~SqliteDatabase() {
+  checkpointer_.reset();  // the last connection that is closed takes the log with it
   for (sqlite3_stmt* statement : statements_) sqlite3_finalize(statement);
   sqlite3_close_v2(handle_);
 }

@@ -2,9 +2,11 @@
 // sqlite_schema.cpp know SQLite.
 #pragma once
 
+#include <memory>
 #include <unordered_map>
 
 #include "db/database.h"
+#include "db/sqlite_checkpointer.h"
 
 struct sqlite3;
 struct sqlite3_stmt;
@@ -54,6 +56,7 @@ class SqliteDatabase final : public Database {
 
   std::chrono::milliseconds busy_timeout_;
   sqlite3* handle_ = nullptr;
+  std::unique_ptr<SqliteCheckpointer> checkpointer_;  // of who writes
   std::vector<sqlite3_stmt*> statements_;
   // Those that nobody uses, by their text, which the statement itself owns. Several of one text, where one is
   // stepped within another's rows.
