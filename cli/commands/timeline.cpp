@@ -1,12 +1,10 @@
 // `tune timeline`: where a model's time changed over the nights. It annotates, and never gates.
 #include <fmt/core.h>
 
-#include <cerrno>
 #include <cmath>
-#include <cstring>
-#include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <sstream>
 
 #include "cli/command.h"
 #include "cli/commands/commands.h"
@@ -14,6 +12,7 @@
 #include "core/support/bounded_json.h"
 #include "core/support/error.h"
 #include "core/support/printable.h"
+#include "core/support/text.h"
 #include "gate/change_points.h"
 
 namespace lathe::cli {
@@ -48,8 +47,7 @@ void add_line(const std::string& line, History& history) {
 
 /// In the order of the lines. A line torn by a crash is told of, and left out.
 History read_history(const std::string& file) {
-  std::ifstream stream(file);
-  if (!stream) fail("cannot read {}: {}", file, strerror(errno));
+  std::istringstream stream(read_file(file));
   History history;
   int number = 0;
   for (std::string line; std::getline(stream, line);) {
