@@ -32,8 +32,8 @@ std::vector<std::string> split_text(std::string_view text, char separator);
 /// The items joined with `separator`.
 std::string join_text(const std::vector<std::string>& items, std::string_view separator);
 
-/// The whole file, of 2 GiB at most; what is none, a device or a pipe, up to 256 MiB. Throws Error "cannot read
-/// PATH: reason".
+/// The whole file, of 2 GiB at most; what is none, a device or a pipe, up to 256 MiB. Throws Error "cannot
+/// read PATH: reason".
 std::string read_file(const std::string& path);
 
 /// Writes the file through a temporary beside it and a rename, so that it is old or new, never between.
