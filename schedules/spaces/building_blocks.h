@@ -33,7 +33,8 @@ void sample_prefetch(Schedule& schedule, LoopHandle loop, int64_t bytes, const T
 
 /// Inlines each element-wise block whose users are all element-wise. Blocks that reductions read stay, and
 /// those that users would compute many times: tables, sums of several elements; so do those whose uses would
-/// make expressions of thousands of nodes, and those that `stays` says of.
+/// make expressions of thousands of nodes, and those that `stays` says of: by what the block and its users
+/// are, for it is asked again only when one of them has changed.
 using Stays = std::function<bool(const Schedule&, const Ref<tir::Block>&)>;
 void inline_elementwise(Schedule& schedule, const Stays& stays = {});
 

@@ -336,7 +336,7 @@ Ending ending(const Schedule& s, const std::string& kept, const Target& target) 
 }
 
 /// The last ones: each is tried, which inlines the rest. Sixteen taps are a hundred blocks, nine images
-/// sampled are five hundred: of so many fewer, which takes seconds already.
+/// sampled eight hundred: of so many fewer, which takes seconds already.
 std::vector<std::string> last_of(std::vector<std::string> names, size_t blocks) {
   constexpr size_t kTried = 8, kMostInlined = 512;
   const size_t tried = std::clamp<size_t>(kMostInlined / blocks, 1, kTried);

@@ -84,15 +84,9 @@ bool loads_in_runs(const Block& block, const Expr& value, const Var& lane, int64
   // A mask has one lane for each element that it lets be read.
   const bool masked = is_chosen_by(value, lane);
   bool good = true;
-  // Where values were inlined hundreds of times, the same is loaded by indices of its own each time.
-  std::vector<NodeRef> seen;
   post_order(value, [&](const NodeRef& node) {
     const Load* load = node.as<Load>();
     if (!good || !load || !any_uses(load->indices, lane)) return;
-    if (std::any_of(seen.begin(), seen.end(),
-                    [&](const NodeRef& other) { return structural_equal(node, other); }))
-      return;
-    seen.push_back(node);
     const std::optional<VectorRuns> runs = runs_of_vector(block, *load, lane, width);
     const int64_t bytes = load->dtype.bytes();
     good = runs && (most == 0 || runs->runs <= most) && (!masked || runs->elements == width) &&
