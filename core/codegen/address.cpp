@@ -76,6 +76,28 @@ Expr divisor_of(const Expr& like, int64_t c) {
   return like.dtype().lanes > 1 ? broadcast(Expr(c), like.dtype().lanes) : Expr(c);
 }
 
+/// The line of which e is a digit in c's: x of x // c, and x + j*c of x // c + j, as the simplifier writes
+/// (x - 4) // 81 % 32: ((x + 77) // 81 + 31) % 32. Null when e is neither.
+Expr line_in(const Expr& e, int64_t c) {
+  if (divisor(e, BinaryOp::kFloorDiv) == c) return e.as<Binary>()->a;
+  const Binary* sum = e.as<Binary>();
+  if (!sum || sum->op != BinaryOp::kAdd || divisor(sum->a, BinaryOp::kFloorDiv) != c) return {};
+  const Broadcast* all = sum->b.as<Broadcast>();
+  const int64_t* shift = as_int(all ? all->value : sum->b);
+  int64_t offset;
+  if (!shift || __builtin_mul_overflow(*shift, c, &offset)) return {};
+  const Expr& line = sum->a.as<Binary>()->a;
+  const Ramp* lanes = line.as<Ramp>();
+  if (!lanes) return line.dtype() == kInt64 ? simplify(line + offset) : Expr();
+  return ramp(simplify(lanes->base + offset), lanes->stride, line.dtype().lanes);
+}
+
+/// The c of e // c + j; 0 when e is no such digit.
+int64_t digit_divisor(const Expr& e) {
+  const Binary* sum = e.as<Binary>();
+  return divisor(sum && sum->op == BinaryOp::kAdd ? sum->a : e, BinaryOp::kFloorDiv);
+}
+
 /// line % c; of a ramp within a multiple of its lanes one with a remainder of its first lane.
 Expr remainder_of(const Expr& line, int64_t c) {
   const Ramp* lanes = line.as<Ramp>();
@@ -97,17 +119,18 @@ Expr joined_digits(const Expr& high, int64_t high_factor, const Expr& low, int64
   if (c == 0 || high_factor != k * c) return {};
   const Expr& digit = low.as<Binary>()->a;
   if (const int64_t m = divisor(high, BinaryOp::kFloorMod)) {
-    const Expr& upper = high.as<Binary>()->a;
-    if (divisor(upper, BinaryOp::kFloorDiv) != c || !are_congruent(upper.as<Binary>()->a, digit, c))
-      return {};
-    return remainder_of(upper.as<Binary>()->a, c * m);
+    const Expr upper = line_in(high.as<Binary>()->a, c);
+    if (!upper || !are_congruent(upper, digit, c)) return {};
+    return remainder_of(upper, c * m);
   }
   const int64_t whole = divisor(high, BinaryOp::kFloorDiv);
   if (whole == 0) return {};
   const Expr& line = high.as<Binary>()->a;
   if (whole == c && are_congruent(line, digit, c)) return line;
-  const int64_t m = divisor(digit, BinaryOp::kFloorDiv);
-  if (m <= 1 || whole != m * c || !are_congruent(line, digit.as<Binary>()->a, whole)) return {};
+  const int64_t m = digit_divisor(digit);
+  if (m <= 1 || whole != m * c) return {};
+  const Expr lower = line_in(digit, m);
+  if (!lower || !are_congruent(line, lower, whole)) return {};
   return floordiv(line, divisor_of(line, m));
 }
 

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "core/arith/simplify.h"
+
 namespace lathe::codegen {
 namespace {
 
@@ -63,6 +65,29 @@ TEST(Flatten, DigitsOfThreeDimensionsAreOneLine) {
   ASSERT_EQ(line.terms.size(), 1u);
   EXPECT_EQ(line.terms[0].second, 5);
   EXPECT_FALSE(access(47).is_dense());
+}
+
+// A place below 0 in some lanes, as the second of two joined tensors has: (x - 4) // 81 % 32 is simplified to
+// ((x + 77) // 81 + 31) % 32.
+TEST(Flatten, ShiftedDigitsAreOneLine) {
+  const Expr row = var("row"), lane = var("lane");
+  const Expr place = row * 9 + lane - 4;
+  std::vector<Expr> indices;
+  for (const Expr& e : {floordiv(place, 32 * 81), floormod(floordiv(place, 81), 32), floormod(place, 81)})
+    indices.push_back(simplify(e));
+  const FlatAccess scalars = flatten(tir::buffer("x", {32, 32, 81}, kFloat32), indices);
+  EXPECT_EQ(scalars.constant, -4);
+  ASSERT_EQ(scalars.terms.size(), 2u);
+  const auto by = [](int64_t c) { return broadcast(Expr(c), kLanes); };
+  const auto from = [&](int64_t shift) { return ramp(row * 9 + shift, Expr(1), kLanes); };
+  const auto access = [&](int64_t digit_shift) {
+    indices = {floordiv(from(2588), by(2592)) - by(1),
+               floormod(floordiv(from(77), by(81)) + by(digit_shift), by(32)), floormod(from(77), by(81))};
+    return flatten(tir::buffer("x", {32, 32, 81}, kFloat32), indices);
+  };
+  EXPECT_TRUE(access(31).is_dense());
+  EXPECT_EQ(access(31).constant, -4);
+  EXPECT_FALSE(access(30).is_dense());
 }
 
 // A vector of 8 that stays within the first digit, which is the same for all lanes.
