@@ -136,6 +136,18 @@ llvm::Value* Emitter::constant_power(llvm::Value* x, const Expr& exponent) {
   return *given < 0 ? b_.CreateFDiv(one, result) : result;
 }
 
+/// Vectors by a constant need no division; LLVM itself knows this of powers of two.
+llvm::Value* Emitter::float_quotient(llvm::Value* a, llvm::Value* b) {
+  const auto* vector = llvm::dyn_cast<llvm::FixedVectorType>(a->getType());
+  const auto* all = llvm::dyn_cast<llvm::Constant>(b);
+  const auto* c = vector && all ? llvm::dyn_cast_or_null<llvm::ConstantFP>(all->getSplatValue()) : nullptr;
+  if (state_.features.avx512_lanes == 0 || !c || !c->getType()->isFloatTy()) return b_.CreateFDiv(a, b);
+  const float divisor = c->getValueAPF().convertToFloat(), magnitude = std::abs(divisor);
+  const bool has_inverse = c->getValueAPF().getExactInverse(nullptr);
+  if (has_inverse || !(magnitude > 1 && magnitude < 0x1p100f)) return b_.CreateFDiv(a, b);
+  return vector_quotient(b_, a, divisor);
+}
+
 /// Values of 16-bit floats are float32; `binary` rounds the result.
 llvm::Value* Emitter::float_binary(const Binary& e, llvm::Value* a, llvm::Value* b) {
   bool is_double = e.a.dtype().bits == 64;
@@ -147,7 +159,7 @@ llvm::Value* Emitter::float_binary(const Binary& e, llvm::Value* a, llvm::Value*
     case BinaryOp::kMul:
       return b_.CreateFMul(a, b);
     case BinaryOp::kDiv:
-      return b_.CreateFDiv(a, b);
+      return float_quotient(a, b);
     case BinaryOp::kMod:
       return per_lane_call(is_double ? "fmod" : "fmodf", {a, b});
     case BinaryOp::kPow:

@@ -106,6 +106,7 @@ class Emitter {
   llvm::Value* value(const Expr& e);
   llvm::Value* binary(const Binary& e);
   llvm::Value* constant_power(llvm::Value* x, const Expr& exponent);
+  llvm::Value* float_quotient(llvm::Value* a, llvm::Value* b);
   llvm::Value* float_binary(const Binary& e, llvm::Value* a, llvm::Value* b);
   llvm::Value* int_binary(const Binary& e, llvm::Value* a, llvm::Value* b);
   llvm::Value* integer_power(llvm::Value* base, llvm::Value* exponent, bool is_signed);

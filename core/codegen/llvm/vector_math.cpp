@@ -56,11 +56,16 @@ class Math {
 
   /// x 2^floor(n), and as that would be for a NaN or an infinite n, in one instruction.
   V scaled(V x, V n);
+  /// 1 / x within a unit in the last place, of numbers from 2^-126 to 2^126: a division of 16 lanes takes as
+  /// long as 16 other instructions.
+  V reciprocal(V x);
+  /// x / c, rounded as a division rounds it unless it is subnormal: what a product with 1/c leaves over,
+  /// added (P. Markstein, "Computation of elementary functions on the IBM RISC System/6000 processor", 1990).
+  V divided_by(V x, float c);
 
   V exp(V x);
   V exp_of_bounded(V x);  // -87.4 <= x <= 88.8
   V exp_of_normal(V x);   // -87 <= x <= 88.8; infinity already from 88.4 on
-  V expm1(V x);
   V log(V x);
   V tanh(V x);
   V sigmoid(V x);
@@ -78,6 +83,14 @@ class Math {
   V pow(V x, V y);
 
  private:
+  /// An instruction of AVX-512 has a form for each width of registers: a longer vector than one goes through
+  /// in pieces, a shorter one is filled up. `instruction(lanes, begin)` makes one piece of what x has.
+  template <typename Instruction>
+  V by_register(V x, Instruction&& instruction);
+  /// The mask operand of such an instruction; it is 8 bits for 4 lanes too.
+  V all_lanes(unsigned lanes) {
+    return b_.getIntN(std::max(lanes, 8u), ~uint64_t{0} >> (64 - std::max(lanes, 8u)));
+  }
   struct Reduced {
     V n, r;
   };
@@ -144,24 +157,14 @@ class Math {
   bool scales_;  // there is an instruction for `scaled`
 };
 
-Math::V Math::scaled(V x, V n) {
-  // The instruction has a form for each width of registers: a longer vector goes through in pieces, a shorter
-  // one is filled up.
+template <typename Instruction>
+Math::V Math::by_register(V x, Instruction&& instruction) {
   const unsigned all = lane_count(x), lanes = std::min(register_lanes(all), most_lanes_);
-  auto instruction = lanes == 16  ? llvm::Intrinsic::x86_avx512_mask_scalef_ps_512
-                     : lanes == 8 ? llvm::Intrinsic::x86_avx512_mask_scalef_ps_256
-                                  : llvm::Intrinsic::x86_avx512_mask_scalef_ps_128;
-  // Its mask operand: all lanes. It is 8 bits for 4 lanes too.
-  llvm::Value* whole = b_.getIntN(std::max(lanes, 8u), ~uint64_t{0} >> (64 - std::max(lanes, 8u)));
   V result = nullptr;
   for (unsigned begin = 0; begin < all; begin += lanes) {
-    V part = with_lanes(b_, x, lanes, begin);
-    std::vector<V> args{part, with_lanes(b_, n, lanes, begin), llvm::PoisonValue::get(part->getType()),
-                        whole};
-    if (lanes == 16) args.push_back(b_.getInt32(4));  // rounded as the thread says
-    V scaled = b_.CreateIntrinsic(instruction, {}, args);
+    V part = instruction(lanes, begin);
     if (!result) {
-      result = with_lanes(b_, scaled, all);
+      result = with_lanes(b_, part, all);
       continue;
     }
     std::vector<int> order(all);  // `begin` lanes so far, then these
@@ -169,9 +172,47 @@ Math::V Math::scaled(V x, V n) {
       order[l] = static_cast<int>(l < begin || l >= begin + lanes ? l : all + l);
     std::vector<int> place(all, llvm::PoisonMaskElem);
     for (unsigned l = begin; l < std::min(all, begin + lanes); ++l) place[l] = static_cast<int>(l - begin);
-    result = b_.CreateShuffleVector(result, b_.CreateShuffleVector(scaled, place), order);
+    result = b_.CreateShuffleVector(result, b_.CreateShuffleVector(part, place), order);
   }
   return result;
+}
+
+Math::V Math::scaled(V x, V n) {
+  return by_register(x, [&](unsigned lanes, unsigned begin) {
+    auto instruction = lanes == 16  ? llvm::Intrinsic::x86_avx512_mask_scalef_ps_512
+                       : lanes == 8 ? llvm::Intrinsic::x86_avx512_mask_scalef_ps_256
+                                    : llvm::Intrinsic::x86_avx512_mask_scalef_ps_128;
+    V part = with_lanes(b_, x, lanes, begin);
+    std::vector<V> args{part, with_lanes(b_, n, lanes, begin), llvm::PoisonValue::get(part->getType()),
+                        all_lanes(lanes)};
+    if (lanes == 16) args.push_back(b_.getInt32(4));  // rounded as the thread says
+    return b_.CreateIntrinsic(instruction, {}, args);
+  });
+}
+
+Math::V Math::reciprocal(V x) {
+  if (!scales_) return b_.CreateFDiv(real(1), x);
+  V guess = by_register(x, [&](unsigned lanes, unsigned begin) {
+    auto instruction = lanes == 16  ? llvm::Intrinsic::x86_avx512_rcp14_ps_512
+                       : lanes == 8 ? llvm::Intrinsic::x86_avx512_rcp14_ps_256
+                                    : llvm::Intrinsic::x86_avx512_rcp14_ps_128;
+    V part = with_lanes(b_, x, lanes, begin);
+    return b_.CreateIntrinsic(instruction, {},
+                              {part, llvm::PoisonValue::get(part->getType()), all_lanes(lanes)});
+  });
+  // One step of Newton doubles its 14 bits.
+  return fma(guess, fma(b_.CreateFNeg(guess), x, real(1)), guess);
+}
+
+Math::V Math::divided_by(V x, float c) {
+  const float inverse = 1 / c;
+  auto exact_fma = [&](V a, V b, V sum) {
+    return b_.CreateIntrinsic(llvm::Intrinsic::fma, {type_}, {a, b, sum});
+  };
+  V guess = b_.CreateFMul(x, real(inverse));
+  V rest = exact_fma(guess, real(-c), x);
+  // Nothing is left of a zero, whose sign the sum would lose, and no number of what is not finite.
+  return b_.CreateSelect(b_.CreateFCmpONE(rest, real(0)), exact_fma(rest, real(inverse), guess), guess);
 }
 
 /// Beyond the upper bound the result is infinity. Below the logarithm of the least normal number it is 0, not
@@ -198,14 +239,6 @@ Math::V Math::exp_of_normal(V x) {
   auto [n, r, whole] = reduce_by_ln2(x);
   V y = exp_of_rest(r);
   return scales_ ? scaled(y, n) : b_.CreateFMul(y, power_of_two(whole));
-}
-
-/// For |x| <= 88.
-Math::V Math::expm1(V x) {
-  auto [n, r, whole] = reduce_by_ln2(x);
-  V tail = fma(exp_tail(r), b_.CreateFMul(r, r), r);  // e^r - 1
-  V scale = scales_ ? scaled(real(1), n) : power_of_two(whole);
-  return fma(tail, scale, b_.CreateFSub(scale, real(1)));
 }
 
 Math::Parts Math::take_apart(V x) {
@@ -239,41 +272,39 @@ Math::V Math::log(V x) {
   return b_.CreateSelect(invalid, real(std::numeric_limits<float>::quiet_NaN()), y);
 }
 
-/// tanh |x| = (e^2|x| - 1) / (e^2|x| + 1), and an odd polynomial near 0 (Cephes' tanhf).
+/// An odd rational function (coefficients of Eigen's ptanh, by the last one, so that tiny numbers do not
+/// become subnormal on the way); beyond 9 float32 knows only 1.
 Math::V Math::tanh(V x) {
-  V a = call(llvm::Intrinsic::fabs, x);
-  V t = expm1(b_.CreateFMul(clamp(a, 0, 9.1f), real(2)));
-  V large = b_.CreateFDiv(t, b_.CreateFAdd(t, real(2)));
-  V square = b_.CreateFMul(a, a);
-  V p = polynomial(square, {-5.70498872745e-3f, 2.06390887954e-2f, -5.37397155531e-2f, 1.33314422036e-1f,
-                            -3.33332819422e-1f});
-  V small = fma(b_.CreateFMul(p, square), a, a);
-  return with_sign_of(b_.CreateSelect(b_.CreateFCmpOLT(a, real(0.625f)), small, large), x);
+  constexpr double kLast = 4.89352518554385e-3;
+  V bounded = clamp(x, -9.0f, 9.0f), square = b_.CreateFMul(bounded, bounded);
+  V p = polynomial(
+      square, {-2.76076847742355e-16 / kLast, 2.00018790482477e-13 / kLast, -8.60467152213735e-11 / kLast,
+               5.12229709037114e-08 / kLast, 1.48572235717979e-05 / kLast, 6.37261928875436e-04 / kLast,
+               4.89352455891786e-03 / kLast});
+  V q = polynomial(
+      square, {1.19825839466702e-06 / kLast, 1.18534705686654e-04 / kLast, 2.26843463243900e-03 / kLast, 1});
+  return clamp(b_.CreateFMul(b_.CreateFMul(bounded, p), reciprocal(q)), -1, 1);
 }
 
 /// Where e^-x overflows, 1 over infinity is 0, as it should be; where it would be subnormal, 1 is added to
-/// it.
+/// it. Other instructions fill the time of its division.
 Math::V Math::sigmoid(V x) {
   V minus_x = b_.CreateFNeg(x);
   V power = scales_ ? exp(minus_x) : exp_of_normal(clamp(minus_x, -87.0f, 88.8f));
   return b_.CreateFDiv(real(1), b_.CreateFAdd(real(1), power));
 }
 
-/// A polynomial up to 1; beyond it 1 - e^-(polynomial).
+/// An odd rational function (coefficients of Eigen's generic erf); beyond 4 float32 knows only 1.
 Math::V Math::erf(V x) {
-  V a = call(llvm::Intrinsic::fabs, x), square = b_.CreateFMul(a, a);
-  // After N. Juffa's single-precision erf: fitted on [0, 0.921875] and [0.921875, 4].
-  V small = polynomial(square, {-5.96761703e-4f, 4.99119423e-3f, -2.67681349e-2f, 1.12819925e-1f,
-                                -3.76125336e-1f, 1.28379166e-1f});
-  small = fma(small, a, a);
-  V bounded = clamp(a, 0, 4.0f), bounded_square = b_.CreateFMul(bounded, bounded);
-  V r = polynomial(bounded, {-1.72853470e-5f, 3.83197126e-4f});
-  V u = polynomial(bounded, {-3.88396438e-3f, 2.42546219e-2f});
-  r = fma(r, bounded_square, u);
-  for (float c : {-1.06777877e-1f, -6.34846687e-1f, -1.28717512e-1f}) r = fma(r, bounded, real(c));
-  r = fma(r, bounded, b_.CreateFNeg(bounded));
-  V large = b_.CreateFSub(real(1), exp_of_bounded(r));
-  return with_sign_of(b_.CreateSelect(b_.CreateFCmpOGT(a, real(0.921875f)), large, small), x);
+  constexpr double kLast = -1.42647390514189e-2;
+  V bounded = clamp(x, -4.0f, 4.0f), square = b_.CreateFMul(bounded, bounded);
+  V p = polynomial(
+      square, {-2.72614225801306e-10 / kLast, 2.77068142495902e-08 / kLast, -2.10102402082508e-06 / kLast,
+               -5.69250639462346e-05 / kLast, -7.34990630326855e-04 / kLast, -2.95459980854025e-03 / kLast,
+               -1.60960333262415e-02 / kLast});
+  V q = polynomial(square, {-1.45660718464996e-05 / kLast, -2.13374055278905e-04 / kLast,
+                            -1.68282697438203e-03 / kLast, -7.37332916720468e-03 / kLast, 1});
+  return clamp(b_.CreateFMul(b_.CreateFMul(bounded, p), reciprocal(q)), -1, 1);
 }
 
 /// The quadrant picks the polynomial and the sign (coefficients of Cephes' sinf and cosf).
@@ -510,6 +541,10 @@ llvm::Value* vector_math(llvm::IRBuilder<>& builder, Intrinsic f, llvm::Value* x
       break;
   }
   CHECK(false, "no vector form of {}", spelling(f));
+}
+
+llvm::Value* vector_quotient(llvm::IRBuilder<>& builder, llvm::Value* x, float c) {
+  return Math(builder, x->getType(), 0).divided_by(x, c);
 }
 
 llvm::Value* vector_power(llvm::IRBuilder<>& builder, llvm::Value* x, llvm::Value* y) {
