@@ -173,6 +173,66 @@ FlatAccess flatten(const tir::Buffer& buffer, std::span<const Expr> indices) {
   return sum;
 }
 
+namespace {
+/// A vector term as a digit of consecutive numbers: where they begin, every how many of them the digit jumps,
+/// and what it rises by from one to the next between jumps. No start for other terms.
+struct Digit {
+  Expr start;
+  int64_t spacing = 0, slope = 0;
+};
+Digit digit_of(const Expr& term) {
+  Digit digit{.spacing = divisor(term, BinaryOp::kFloorDiv)};
+  Expr line = digit.spacing > 0 ? term.as<Binary>()->a : Expr();
+  if (const int64_t modulus = divisor(term, BinaryOp::kFloorMod)) {
+    line = term.as<Binary>()->a;
+    digit.spacing = digit_divisor(line);
+    if (digit.spacing > 0)
+      line = line_in(line, digit.spacing);
+    else
+      digit.spacing = modulus, digit.slope = 1;
+  }
+  const Ramp* lanes = line ? line.as<Ramp>() : nullptr;
+  if (lanes && is_int(lanes->stride, 1)) digit.start = lanes->base;
+  return digit;
+}
+
+/// Lane l of a vector of ramps, broadcasts and arithmetic; null where there is something else.
+Expr lane_of(const Expr& e, int64_t l) {
+  if (const Broadcast* all = e.as<Broadcast>()) return all->value;
+  if (const Ramp* lanes = e.as<Ramp>()) return l == 0 ? lanes->base : lanes->base + lanes->stride * l;
+  const Binary* b = e.as<Binary>();
+  const Expr x = b ? lane_of(b->a, l) : Expr(), y = x ? lane_of(b->b, l) : Expr();
+  return y ? binary(b->op, x, y) : Expr();
+}
+}  // namespace
+
+std::optional<BrokenLine> broken_line(const FlatAccess& access) {
+  const int64_t last = access.lanes - 1;
+  BrokenLine line;
+  for (FlatAccess* part : {&line.first, &line.second})
+    *part = {.terms = access.terms, .constant = access.constant, .lane_stride = 1, .lanes = access.lanes};
+  line.second.constant += last * access.lane_stride - last;
+  Digit finest;
+  int64_t slope = access.lane_stride;
+  std::vector<Digit> digits;
+  for (const auto& [term, coefficient] : access.vector_terms) {
+    const Digit digit = digit_of(term);
+    const Expr first = lane_of(term, 0), end = lane_of(term, last);
+    if (!digit.start || !first || !end) return {};
+    line.first.terms.emplace_back(first, coefficient);
+    line.second.terms.emplace_back(end, coefficient);
+    slope += coefficient * digit.slope;
+    if (!finest.start || digit.spacing < finest.spacing) finest = digit;
+    digits.push_back(digit);
+  }
+  if (!finest.start || slope != 1 || access.lanes > finest.spacing || finest.spacing > INT32_MAX) return {};
+  for (const Digit& digit : digits)
+    if (digit.spacing % finest.spacing != 0 || !are_congruent(digit.start, finest.start, finest.spacing))
+      return {};
+  line.before = finest.spacing - floormod(finest.start, finest.spacing);
+  return line;
+}
+
 AddressKey key_of(const FlatAccess& access, const tir::Buffer& buffer) {
   AddressKey key{buffer.get(), {}};
   // Without the constant: accesses that differ by it share a pointer.

@@ -1,6 +1,7 @@
 // The flat address of an access as a sum, so that accesses which differ by a constant share one pointer.
 #pragma once
 
+#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
@@ -24,6 +25,15 @@ struct FlatAccess {
 
 /// Strides that depend on open dimensions are parts of the terms: 4 * (i * n), not (4 * n) * i.
 FlatAccess flatten(const tir::Buffer& buffer, std::span<const Expr> indices);
+
+/// Lanes that follow each other in memory but for one jump, as of a row that was reshaped into rows of
+/// another length: from lane `before` on they are those of `second`, the others those of `first`, both dense.
+struct BrokenLine {
+  FlatAccess first, second;
+  Expr before;  // at least 1; beyond the last lane where there is no jump
+};
+/// Nothing for other accesses.
+std::optional<BrokenLine> broken_line(const FlatAccess& access);
 
 /// What accesses with a common pointer share.
 struct AddressKey {

@@ -84,6 +84,7 @@ llvm::Value* Emitter::value(const Expr& e) {
 llvm::Value* Emitter::binary(const Binary& e) {
   // Before the operands are emitted, which would be for nothing.
   if (llvm::Value* dot = dot_product(e)) return dot;
+  if (llvm::Value* digits = ramp_division(e)) return digits;
   llvm::Value *a = value(e.a), *b = value(e.b);
   // Both sides are computed: neither has effects, and a branch would cost more.
   if (e.op == BinaryOp::kAnd) return b_.CreateAnd(a, b);
@@ -270,6 +271,43 @@ llvm::Value* Emitter::integer_power(llvm::Value* base, llvm::Value* exponent, bo
   llvm::Value* minus_one = llvm::Constant::getAllOnesValue(type);
   llvm::Value* is_unit = b_.CreateOr(b_.CreateICmpEQ(base, one), b_.CreateICmpEQ(base, minus_one));
   return b_.CreateSelect(b_.CreateOr(is_unit, b_.CreateICmpSGE(exponent, zero)), result, zero);
+}
+
+/// Of evenly spaced lanes by a constant: its first lane is divided as a scalar, and what each lane is beyond
+/// that multiple is a small number, of which a comparison or a product with the inverse finds the digit:
+/// there is no instruction for high halves of products of 64 bits. Null for other divisions, and by powers of
+/// two.
+llvm::Value* Emitter::ramp_division(const Binary& e) {
+  const Ramp* line = e.a.as<Ramp>();
+  const int64_t *stride = line ? as_int(line->stride) : nullptr,
+                *c = stride && is_plain_divisor(e.b) ? as_int(e.b.as<Broadcast>()->value) : nullptr;
+  if ((e.op != BinaryOp::kFloorDiv && e.op != BinaryOp::kFloorMod) || !c || e.dtype.element() != kInt64)
+    return nullptr;
+  // (x + 1/2) / c is at least 1 / (2 c) from a whole number, and rounded to 23 bits before it and after.
+  constexpr int64_t kMost = int64_t{1} << 21;
+  const int64_t reach = *stride * (e.dtype.lanes - 1);
+  if (*c < 3 || (*c & (*c - 1)) == 0 || *c > kMost || *stride < 1 || *stride > kMost || *c + reach > kMost)
+    return nullptr;
+  const auto lanes = static_cast<unsigned>(e.dtype.lanes);
+  llvm::Type* narrow = llvm::FixedVectorType::get(b_.getInt32Ty(), lanes);
+  auto all = [&](int64_t v) { return llvm::ConstantInt::get(narrow, static_cast<uint64_t>(v)); };
+  llvm::Value* start = b_.CreateTrunc(value(floormod(line->base, *c)), b_.getInt32Ty());
+  llvm::Value* beyond = b_.CreateAdd(b_.CreateVectorSplat(lanes, start),
+                                     b_.CreateMul(b_.CreateStepVector(narrow), all(*stride)));
+  llvm::Value* digit;
+  if (reach <= *c) {
+    digit = b_.CreateZExt(b_.CreateICmpUGE(beyond, all(*c)), narrow);
+  } else {
+    llvm::Type* real = llvm::FixedVectorType::get(b_.getFloatTy(), lanes);
+    llvm::Value* middle = b_.CreateFAdd(b_.CreateSIToFP(beyond, real), llvm::ConstantFP::get(real, 0.5));
+    digit = b_.CreateFPToSI(b_.CreateFMul(middle, llvm::ConstantFP::get(real, 1 / static_cast<double>(*c))),
+                            narrow);
+  }
+  llvm::Type* wide = value_type(e.dtype);
+  if (e.op == BinaryOp::kFloorMod)
+    return b_.CreateZExt(b_.CreateSub(beyond, b_.CreateMul(digit, all(*c))), wide);
+  llvm::Value* whole = b_.CreateVectorSplat(lanes, value(floordiv(line->base, *c)));
+  return b_.CreateAdd(whole, b_.CreateZExt(digit, wide));
 }
 
 /// By what may be 0, of which x86 makes an end of the process, or -1, by which the least number has no

@@ -134,13 +134,15 @@ llvm::Value* Emitter::load_strided(const FlatAccess& at, const tir::Buffer& buff
   return result;
 }
 
-/// Lanes that are no neighbours, in the cheapest of four ways: dense loads and shuffles for short strides,
-/// runs of neighbours, the gather instruction under a mask, else a load for each lane.
+/// Lanes that are no neighbours, in the cheapest of five ways: dense loads and shuffles for short strides,
+/// runs of neighbours, two loads where one jump parts them, the gather instruction under a mask, else a load
+/// for each lane.
 llvm::Value* Emitter::gather(const FlatAccess& at, const tir::Buffer& buffer) {
   constexpr int64_t kMostStride = 4;
   if (at.vector_terms.empty() && at.lanes >= 4 && at.lane_stride > 1 && at.lane_stride <= kMostStride)
     return load_strided(at, buffer);
   if (llvm::Value* runs = load_runs(at, buffer)) return runs;
+  if (llvm::Value* parts = load_broken_line(at, buffer)) return parts;
   llvm::Type* element = memory_type(buffer->dtype);
   llvm::Value* base = storage(buffer.get()).pointer;
   llvm::Value* pointers = b_.CreateInBoundsGEP(element, base, lane_offsets(at));

@@ -1,6 +1,5 @@
-// Loads of lanes that lie at known distances from each other: a few runs of neighbours, each loaded whole,
-// put together in registers. Packing an operand for dot products is made of these: lanes in pairs from two
-// rows, or a pair from each of 16.
+// Loads of lanes that are a few runs of neighbours, each loaded whole, put together in registers. Packing an
+// operand for dot products is made of these: lanes in pairs from two rows, or a pair from each of 16.
 #include <algorithm>
 
 #include "core/arith/simplify.h"
@@ -170,6 +169,27 @@ llvm::Value* Emitter::load_runs(const FlatAccess& at, const tir::Buffer& buffer)
   // Also where lanes share an element, and so are more than there are elements.
   if (!runs.are_in_order()) all = b_.CreateShuffleVector(all, runs.places);
   return b_.CreateBitCast(all, result_type);
+}
+
+/// Each side of the jump under the mask of its lanes. Null where there is no such jump, or no masks for
+/// registers.
+llvm::Value* Emitter::load_broken_line(const FlatAccess& at, const tir::Buffer& buffer) {
+  if (state_.features.avx512_lanes == 0 || buffer->dtype.bytes() < 4) return nullptr;
+  const std::optional<BrokenLine> line = broken_line(at);
+  if (!line) return nullptr;
+  const auto lanes = static_cast<unsigned>(at.lanes);
+  llvm::Type* type = memory_type(buffer->dtype.with_lanes(at.lanes));
+  llvm::Align align(static_cast<uint64_t>(buffer->dtype.bytes()));
+  llvm::Value* before = b_.CreateTrunc(value(line->before), b_.getInt32Ty());
+  llvm::Value* steps = b_.CreateStepVector(llvm::FixedVectorType::get(b_.getInt32Ty(), lanes));
+  llvm::Value* is_first = b_.CreateICmpULT(steps, b_.CreateVectorSplat(lanes, before));
+  llvm::Value* loaded = llvm::Constant::getNullValue(type);
+  for (const auto& [part, wanted] :
+       {std::pair(&line->first, is_first), std::pair(&line->second, b_.CreateNot(is_first))}) {
+    llvm::Value* mask = mask_ ? b_.CreateAnd(mask_, wanted) : wanted;
+    loaded = b_.CreateMaskedLoad(type, pointer_to(*part, buffer), align, mask, loaded);
+  }
+  return loaded;
 }
 
 /// Where every run is wanted whole or not at all, those that are; the others are read from a place of zeros.

@@ -110,6 +110,7 @@ class Emitter {
   llvm::Value* float_binary(const Binary& e, llvm::Value* a, llvm::Value* b);
   llvm::Value* int_binary(const Binary& e, llvm::Value* a, llvm::Value* b);
   llvm::Value* integer_power(llvm::Value* base, llvm::Value* exponent, bool is_signed);
+  llvm::Value* ramp_division(const Binary& e);
   llvm::Value* any_division(const Binary& e, llvm::Value* a, llvm::Value* b);
   llvm::Value* division(const Binary& e, llvm::Value* a, llvm::Value* b);
   llvm::Value* select(const Select& e);
@@ -152,6 +153,7 @@ class Emitter {
   llvm::Value* gather(const FlatAccess& at, const tir::Buffer& buffer);
   // emit_runs.cpp
   llvm::Value* load_runs(const FlatAccess& at, const tir::Buffer& buffer);
+  llvm::Value* load_broken_line(const FlatAccess& at, const tir::Buffer& buffer);
   llvm::Value* masked_scalar_runs(const FlatAccess& at, const tir::Buffer& buffer, int64_t length,
                                   FunctionRef<llvm::Value*(int64_t)> start,
                                   const std::vector<int64_t>& starts);
