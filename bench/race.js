@@ -188,10 +188,12 @@ async function outputsOf(side, folder) {
 
 /**
  * Ours against ONNX Runtime and, if wanted, PyTorch: {model, threads, ours_ms, peers: {name: {ms, ratio, low, high}},
- * pytorch_variant (which of PyTorch's ways was the fastest), max_rel_error, error_float64, peer_error_float64}: our error against ONNX Runtime's outputs, and of either against
- * the model computed in float64 (null where it cannot be).
+ * pytorch_variant (which of PyTorch's ways was the fastest), max_rel_error, error_float64, peer_error_float64}: our
+ * error against ONNX Runtime's outputs, and of either against the model computed in float64 (null where it cannot be or
+ * is not wanted).
  * options: threads, rounds, shapes (NAME=1x3x224x224, of inputs with open dimensions), tuning (flags of `tune compile`),
- * pytorch, turn (takeTurns), float64 (false: no errors from it are wanted). Throws SideError.
+ * pytorch, turn (takeTurns), float64From (the float64 result is computed from this difference of the two on). Throws
+ * SideError.
  */
 async function raceModel(model, options, folder) {
   const onnx = onnxFile(model, folder), module = path.join(folder, `${path.basename(onnx, '.onnx')}.lathe`);
@@ -208,11 +210,12 @@ async function raceModel(model, options, folder) {
 
     const times = await takeTurns(sides, options.rounds, options.turn);
     const outputs = [await outputsOf(ours, folder), await outputsOf(peer, folder)];
-    const truth = options.float64 ? truthOf(onnx, inputs, folder) : null, [errorOfOurs, errorOfPeer] = outputs.map((output) => (truth ? folderError(output, truth) : null));
+    const maxRelError = folderError(...outputs);
+    const truth = !(maxRelError < options.float64From) ? truthOf(onnx, inputs, folder) : null, [errorOfOurs, errorOfPeer] = outputs.map((output) => (truth ? folderError(output, truth) : null));
     const peers = Object.fromEntries(sides.filter((side) => side !== ours).map((side) => [side.name, ratioOf(times.lathe, times[side.name])]));
     return {
       model, threads: options.threads, ours_ms: median(times.lathe), peers, pytorch_variant: torch && torch.variant,
-      max_rel_error: folderError(...outputs), error_float64: errorOfOurs, peer_error_float64: errorOfPeer,
+      max_rel_error: maxRelError, error_float64: errorOfOurs, peer_error_float64: errorOfPeer,
     };
   } finally {
     for (const side of sides) side.close();
@@ -239,7 +242,7 @@ async function racePrecisions(model, options, folder) {
       await side.answer();
     }
     const times = await takeTurns(sides, options.rounds, options.turn), rows = [];
-    const truth = options.float64 ? truthOf(onnx, inputs, folder) : null, float32 = await outputsOf(sides[0], folder);
+    const truth = options.float64From < Infinity ? truthOf(onnx, inputs, folder) : null, float32 = await outputsOf(sides[0], folder);
     for (const side of sides) {
       const outputs = await outputsOf(side, folder), { ratio, low, high } = ratioOf(times[side.name], times.float32);
       rows.push({
@@ -282,7 +285,7 @@ function parseArguments(list, command, more = {}, defaults = {}) {
     console.error(`error: ${message}\nusage: ./run bench ${command}`);
     process.exit(2);
   };
-  const options = { models: [], threads: [1], rounds: 15, json: false, shapes: [], tuning: [], pytorch: false, float64: true, ...defaults };
+  const options = { models: [], threads: [1], rounds: 15, json: false, shapes: [], tuning: [], pytorch: false, float64From: 0, ...defaults };
   for (let i = 0; i < list.length; i++) {
     const flag = list[i], value = () => (i + 1 < list.length ? list[++i] : usage(`${flag} needs a value`));
     switch (flag) {
