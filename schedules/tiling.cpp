@@ -112,7 +112,8 @@ class Model {
   }
 
   /// The working set of the outermost level that fits stays in the second-level cache; an operand is read
-  /// again for each iteration outside, loops just around that level that do not use it aside.
+  /// again for each iteration outside, loops just around that level that do not use it aside. Nothing stays
+  /// where not even one tile's fits.
   Traffic traffic(const std::vector<Level>& levels) const {
     std::vector<double> part = bytes_;
     size_t fitting = 0;
@@ -123,7 +124,8 @@ class Model {
     };
     // From outside in: entering a loop fixes its variable, and divides the part of each operand that it
     // moves.
-    while (fitting < levels.size() && total() > static_cast<double>(target_.l2_bytes) * 0.75) {
+    const double cache = static_cast<double>(target_.l2_bytes) * 0.75;
+    while (fitting < levels.size() && total() > cache) {
       for (size_t o = 0; o < part.size(); ++o)
         if (reduction_.operands[o].uses[levels[fitting].variable]) part[o] /= levels[fitting].extent;
       ++fitting;
@@ -133,7 +135,7 @@ class Model {
       if (!weights_use(levels[l].variable)) read.passes *= levels[l].extent;
     for (size_t o = 0; o < part.size(); ++o) {
       double times = 1;
-      bool kept = true;
+      bool kept = total() <= cache;
       // Going outwards from the level that fits: loops that do not move the operand find it in the cache,
       // until one that does has brought in another part.
       for (size_t l = fitting; l-- > 0;) {

@@ -1,5 +1,5 @@
-// Reductions by blocks of their terms: the weights that one block of terms takes stay in the first-level
-// cache while all register tiles of a task use them.
+// Reductions by blocks of their terms: the weights that one block of terms takes stay in the first- or
+// second-level cache while all register tiles of a task use them.
 #include <algorithm>
 #include <cmath>
 
@@ -27,27 +27,45 @@ size_t first_reduced(const VectorReduction& reduction) {
                              reduction.reduces.begin());
 }
 
-/// 1, and the number of blocks that leaves a vector's weights about half of the first-level cache.
-std::vector<int64_t> block_counts(const VectorReduction& reduction, const Target& target) {
-  constexpr double kPart = 0.5, kTolerance = 0.2;  // of that cache
-  std::vector<int64_t> counts{1};
-  auto cache = static_cast<double>(target.l1_bytes);
-  double bytes = weight_bytes(reduction, target);
-  // A tile that has all of them in that cache, or alone uses them, gains nothing.
-  if (bytes <= cache || reduction.positions() <= target.vector_registers) return counts;
-  int64_t terms = reduction.extents[first_reduced(reduction)];
-  double nearest = kTolerance;
+/// The number of equal blocks of the outermost reduction variable that leaves of `bytes` nearest to `part` of
+/// a cache, no further from it than `tolerance`; 0 when its divisors give none.
+int64_t count_leaving(double bytes, int64_t terms, int64_t cache, double part, double tolerance) {
+  int64_t best = 0;
   for (int64_t count = 2; count < terms; ++count) {
-    // Blocks are equal, so a count has to divide the terms; of those near half of the cache the nearest is
-    // taken.
-    double distance = std::abs(bytes / static_cast<double>(count) / cache - kPart);
-    if (terms % count != 0 || distance > nearest) continue;
-    nearest = distance;
-    counts.resize(1);
-    counts.push_back(count);
+    const double distance = std::abs(bytes / static_cast<double>(count) / static_cast<double>(cache) - part);
+    if (terms % count != 0 || distance > tolerance) continue;
+    tolerance = distance;
+    best = count;
   }
-  return counts;
+  return best;
 }
+
+struct BlockCounts {
+  std::vector<int64_t> counts{1};
+  int64_t by_default = 0;  // of them
+};
+
+/// 1; the number that leaves a vector's weights about half of the first-level cache; and, where the weights
+/// of a register tile alone are more than the second-level cache holds, the one that leaves them about half
+/// of that: the tiles of a task would read them from further away each. The last is the default.
+BlockCounts block_counts(const VectorReduction& reduction, const Target& target) {
+  constexpr double kTileVectors = 4, kFewestTiles = 2, kTileRows = 8;
+  BlockCounts result;
+  const double bytes = weight_bytes(reduction, target);
+  const int64_t terms = reduction.extents[first_reduced(reduction)];
+  // A tile that has all of them in that cache, or alone uses them, gains nothing.
+  if (bytes > static_cast<double>(target.l1_bytes) && reduction.positions() > target.vector_registers)
+    if (const int64_t count = count_leaving(bytes, terms, target.l1_bytes, 0.5, 0.2))
+      result.counts.push_back(count);
+  if (kTileVectors * bytes > 0.75 * static_cast<double>(target.l2_bytes) &&
+      reduction.positions() > kFewestTiles * kTileRows)
+    if (const int64_t count = count_leaving(kTileVectors * bytes, terms, target.l2_bytes, 0.4, 0.2)) {
+      result.by_default = static_cast<int64_t>(result.counts.size());
+      result.counts.push_back(count);
+    }
+  return result;
+}
+
 /// Loops of one step inside `outer` join the loop before, so that each loop is one of a variable's.
 void fuse_single_steps(Schedule& s, BlockHandle block, LoopHandle outer) {
   std::vector<LoopHandle> run;
@@ -69,10 +87,10 @@ std::optional<ReductionBlocks> sample_reduction_blocks(Schedule& s, const Vector
                                                        const Target& target, const Policy& policy) {
   int64_t reductions = 0;
   for (const Ref<Block>& block : all_blocks(s.func())) reductions += is_reduction(*block);
-  std::vector<int64_t> counts = block_counts(reduction, target);
+  const auto [counts, by_default] = block_counts(reduction, target);
   if (reductions != 1 || reduction.dot || counts.size() == 1) return std::nullopt;
   IntHandle count =
-      s.sample_categorical(counts, policy.decide == Decide::kHeuristic ? Decision{0} : Decision{});
+      s.sample_categorical(counts, policy.decide == Decide::kHeuristic ? Decision{by_default} : Decision{});
   if (s[count] == 1) return std::nullopt;
   return cut_reduction(s, reduction, count);
 }

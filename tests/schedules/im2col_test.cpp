@@ -245,5 +245,23 @@ TEST(ReductionBlocks, AreOfferedWhereWeightsOutgrowTheFirstCacheAndTilesShareThe
   EXPECT_FALSE(offered({.in_blocks = 64, .height = 4, .width = 4, .kernel = 1, .pad = 0}));
 }
 
+// What a register tile takes of weights is 4 MB where half of them would fit: its neighbours read them from
+// further away again, each.
+TEST(ReductionBlocks, AreTheDefaultWhereOneTilesWeightsOutgrowTheSecondCache) {
+  auto cut = [&](int64_t in_blocks, int64_t height) {
+    Target target = avx512_target();
+    target.l2_bytes = 1 << 20;
+    Schedule s(
+        conv2d({.in_blocks = in_blocks, .height = height, .width = 7, .kernel = 1, .pad = 0}, kFloat32));
+    inline_elementwise(s);
+    auto reduction = vector_reduction(dominant_reduction(s.func()));
+    sample_reduction_blocks(s, *reduction, target, {Decide::kHeuristic});
+    return has_step(s.trace(), "rfactor");
+  };
+  EXPECT_TRUE(cut(1024, 7));
+  EXPECT_FALSE(cut(1024, 1)) << "nobody else reads them";
+  EXPECT_FALSE(cut(64, 7)) << "they fit";
+}
+
 }  // namespace
 }  // namespace lathe::schedule
