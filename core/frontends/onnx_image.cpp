@@ -3,6 +3,7 @@
 #include <numeric>
 
 #include "core/frontends/onnx_arithmetic.h"
+#include "core/frontends/onnx_dims.h"
 #include "core/relay/ops/attrs_nn.h"
 #include "core/relay/ops/attrs_tensor.h"
 
@@ -179,67 +180,71 @@ Values affine_grid(const Node& node) {
 
 /// The two rows (columns) of pixels that each sample of each region lies between: (regions, samples).
 std::vector<Tap> region_taps(const Value& start, const Value& bin, int64_t bins, int64_t samples,
-                             int64_t extent) {
+                             const Expr& extent) {
   // Samples lie in the middles of equal parts of the bins.
   Tensor offsets({1, bins * samples}, kFloat32);
   for (int64_t i = 0; i < offsets.size(); ++i)
     offsets.set(i, (static_cast<double>(i) + 0.5) / static_cast<double>(samples));
   Value x = plus(start, times(bin, cast_to(constant(offsets), type_of(bin).dtype)));
-  Value inside = both(emit("less_equal", {number(x, -1), x}),
-                      emit("less_equal", {x, number(x, static_cast<double>(extent))}));
-  double last = static_cast<double>(extent - 1);
-  x = clamped(x, 0, last);
-  Value low = floor(x), high = emit("minimum", {plus(low, number(x, 1)), number(x, last)}), t = minus(x, low);
+  const Value pixels = number_of(extent, type_of(x).dtype), last = minus(pixels, number(x, 1));
+  const Value inside = both(emit("less_equal", {number(x, -1), x}), emit("less_equal", {x, pixels}));
+  auto up_to_last = [&](const Value& v) { return emit("minimum", {v, last}); };
+  x = up_to_last(emit("maximum", {x, number(x, 0)}));
+  const Value low = floor(x), high = up_to_last(plus(low, number(x, 1))), t = minus(x, low);
   return {{whole(low), minus(number(x, 1), t), inside}, {whole(high), t, inside}};
 }
 
-/// Means (or maxima) of samples in the bins of regions (x1, y1, x2, y2) of images.
+/// Means (or maxima) of samples in the bins of regions (x1, y1, x2, y2) of images. How many regions there are
+/// may be known by a run alone, as that of the boxes which a suppression keeps.
 Values roi_align(const Node& node) {
-  Ints shape = node.shape(0);
-  int64_t rows = node.integer("output_height", 1), columns = node.integer("output_width", 1);
-  int64_t samples = node.integer("sampling_ratio", 0);
-  if (shape.size() != 4 || shape[2] < 1 || shape[3] < 1 || node.rank(1) != 2 || node.dim(1, 1) != 4)
-    node.reject("data of shape {} and regions of {}", shape_text(shape), shape_text(node.shape(1)));
-  const int64_t regions = node.dim(1, 0);
+  if (node.rank(0) != 4 || node.rank(1) != 2)
+    node.reject("data of rank {} and regions of rank {}, must be 4 and 2", node.rank(0), node.rank(1));
+  const std::vector<Expr>&shape = node.dims(0), &boxes = node.dims(1);
+  if (is_int(shape[2], 0) || is_int(shape[3], 0)) node.reject("images without pixels");
+  if (as_int(boxes[1]) && !is_int(boxes[1], 4)) node.reject("regions must have 4 numbers each");
+  const Expr channels = shape[1], regions = boxes[0];
+  const int64_t rows = node.integer("output_height", 1), columns = node.integer("output_width", 1);
+  const int64_t samples = node.integer("sampling_ratio", 0);
   node.constant_shape({rows * samples, columns * samples});
   if (samples < 1) node.reject("sampling_ratio {} (of each region's own) is not supported", samples);
   bool maximum = node.text("mode", "avg") == "max";
   bool half = node.opset() >= 16 && node.text("coordinate_transformation_mode", "half_pixel") == "half_pixel";
   double scale = node.real("spatial_scale", 1);
-  Value edges = minus(times(node.in(1), number(node.in(1), scale)), number(node.in(1), half ? 0.5 : 0));
+  const Value given = with_dims(node.in(1), {regions, 4});
+  const Value edges = minus(times(given, number(given, scale)), number(given, half ? 0.5 : 0));
   auto edge = [&](int64_t i) { return sliced(edges, 1, i, i + 1); };
-  auto taps = [&](int64_t axis, int64_t bins, int64_t extent) {
+  auto taps = [&](int64_t axis, int64_t bins, const Expr& extent) {
     Value size = minus(edge(axis + 2), edge(axis));
     if (!half) size = emit("maximum", {size, number(size, 1)});
     return region_taps(edge(axis), over(size, number(size, static_cast<double>(bins))), bins, samples,
                        extent);
   };
   std::vector<Tap> down = taps(1, rows, shape[2]), across = taps(0, columns, shape[3]);
-  // Channels first, then the pixels of all images in one axis: a region's place names image, row and column
-  // in one number.
-  Value image = reshape(transposed(node.in(0), {1, 0, 2, 3}), {shape[1], shape[0] * shape[2] * shape[3]});
-  Value batch = reshape(cast_to(node.in(2), kInt64), {regions, 1, 1});
-  auto int_number = [](int64_t value) { return scalar(kInt64, static_cast<double>(value)); };
+  // The pixels of all images in one axis, the channels of each as a vector: a region's place names image, row
+  // and column in one number.
+  Value image = reshape_to(transposed(node.in(0), {0, 2, 3, 1}),
+                           {elements_of(std::vector{shape[0], shape[2], shape[3]}), channels});
+  Value batch = reshape_to(cast_to(with_dims(node.in(2), {regions}), kInt64), {regions, 1, 1});
   const int64_t high = rows * samples, wide = columns * samples;
   Value result;
   for (const Tap& y : down)
     for (const Tap& x : across) {
       auto pair = [&](const char* op, const Value& a, const Value& b) {
-        return emit(op, {reshape(a, {regions, high, 1}), reshape(b, {regions, 1, wide})});
+        return emit(op, {reshape_to(a, {regions, high, 1, 1}), reshape_to(b, {regions, 1, wide, 1})});
       };
-      Value line = plus(times(batch, int_number(shape[2])), reshape(y.index, {regions, high, 1}));
-      Value index = plus(times(line, int_number(shape[3])), reshape(x.index, {regions, 1, wide}));
+      Value line = plus(times(batch, number_of(shape[2])), reshape_to(y.index, {regions, high, 1}));
+      Value index = plus(times(line, number_of(shape[3])), reshape_to(x.index, {regions, 1, wide}));
       Value pixel = emit("take", {image, index},
-                         make<relay::TakeAttrs>(int64_t{0}, std::optional<int64_t>(1), std::string("clip")));
+                         make<relay::TakeAttrs>(int64_t{0}, std::optional<int64_t>(0), std::string("clip")));
       Value part = choose(pair("logical_and", y.inside, x.inside),
                           times(pixel, pair("multiply", y.weight, x.weight)), number(pixel, 0));
       result = !result ? part : emit(maximum ? "maximum" : "add", {result, part});
     }
-  // (channels, regions, rows, samples, columns, samples)
-  auto bins = make<relay::ReduceAttrs>(Ints{3, 5}, false);
+  // (regions, rows, samples, columns, samples, channels)
+  auto bins = make<relay::ReduceAttrs>(Ints{2, 4}, false);
   result = emit(maximum ? "max" : "mean",
-                {reshape(result, {shape[1], regions, rows, samples, columns, samples})}, bins);
-  return {transposed(result, {1, 0, 2, 3})};
+                {reshape_to(result, {regions, rows, samples, columns, samples, channels})}, bins);
+  return {transposed(result, {0, 3, 1, 2})};
 }
 
 /// A window of two axes whose taps are moved.

@@ -1,6 +1,7 @@
 // Operators whose results are as large as values of a run say, by the interpreter: each result is that of the
 // same model whose inputs are known when it is imported.
 #include <cmath>
+#include <random>
 
 #include "tests/frontends/onnx_models.h"
 
@@ -91,6 +92,49 @@ TEST(OnnxRunSizes, BoxesThatOverlapNoBetterOne) {
                        {"most", vector_of({most})},
                        {"overlap", floats({.5F}, {1})},
                        {"least", floats({.4F}, {1})}});
+}
+
+Tensor random_floats(const Shape& shape, float low, float high, uint32_t seed) {
+  std::mt19937 random(seed);
+  std::uniform_real_distribution<float> any(low, high);
+  Tensor values(shape, kFloat32);
+  for (int64_t i = 0; i < values.size(); ++i) values.as<float>()[i] = any(random);
+  return values;
+}
+
+// More than a vector of boxes, in each class others in front.
+TEST(OnnxRunSizes, ManyBoxesThatOverlap) {
+  Tensor boxes = random_floats({2, 70, 4}, 0, 3, 1);
+  for (int64_t i = 0; i < 2 * 70; ++i)
+    for (int64_t k : {2, 3}) boxes.as<float>()[4 * i + k] += boxes.as<float>()[4 * i + k - 2];
+  for (int64_t most : {1, 3, 100})
+    expect_as_known(node("NonMaxSuppression", {"b", "s", "most", "overlap"}, {"y"}),
+                    {{"b", boxes},
+                     {"s", random_floats({2, 3, 70}, 0, 1, 2)},
+                     {"most", vector_of({most})},
+                     {"overlap", floats({.3F}, {1})}});
+}
+
+TEST(OnnxRunSizes, OrdersOfOpenRows) {
+  Tensor x = random_floats({3, 37}, -4, 4, 3);
+  // Many are equal, and some are no numbers.
+  for (int64_t i = 0; i < x.size(); ++i) x.as<float>()[i] = i % 11 == 5 ? NAN : std::round(x.as<float>()[i]);
+  for (int64_t axis : {0, 1})
+    for (int64_t largest : {0, 1})
+      for (int64_t k : {1, 3})
+        expect_as_known(
+            node("TopK", {"x", "k"}, {"y", "at"}, integer("largest", largest) + integer("axis", axis)),
+            {{"x", x}, {"k", vector_of({k})}}, {"y", "at"});
+}
+
+TEST(OnnxRunSizes, RegionsOfImages) {
+  const Tensor images = random_floats({2, 3, 9, 7}, -1, 1, 4);
+  const Tensor regions = floats({0, 0, 5, 5, -2, 1, 3, 20, 4, 2, 6.5F, 3, 1, 1, 1, 1}, {4, 4});
+  for (const char* mode : {"avg", "max"})
+    expect_as_known(node("RoiAlign", {"x", "r", "b"}, {"y"},
+                         integer("output_height", 3) + integer("output_width", 2) +
+                             integer("sampling_ratio", 2) + text("mode", mode)),
+                    {{"x", images}, {"r", regions}, {"b", vector_of({0, 1, 1, 0})}}, {"y"}, 16);
 }
 
 TEST(OnnxRunSizes, ShapesThatAreComputed) {

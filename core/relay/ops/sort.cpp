@@ -2,6 +2,8 @@
 #include "core/relay/ops/attrs_vision.h"
 #include "core/relay/ops/families.h"
 #include "core/relay/ops/order.h"
+#include "core/relay/ops/order_rows.h"
+#include "core/relay/ops/row_programs.h"
 #include "core/relay/ops/rule.h"
 
 namespace lathe::relay::ops {
@@ -151,36 +153,44 @@ Relation keep_best_type(RelationContext& c, const Attrs&) {
   return Relation::kSolved;
 }
 
-/// How many are kept of each class is counted behind its boxes.
+/// Each box that is kept strikes out those behind it which it overlaps, a vector at a time: boxes kept times
+/// boxes, for which their edges lie in order.
 Buffers keep_best(FuncBuilder& f, const Attrs& attrs, Inputs in, const Type& result) {
   const bool centred = attrs_as<KeepBestAttrs>(attrs).centred;
-  const Buffer &boxes = in[0], &order = in[1], &valid = in[2];
-  Shape shape = tensor_of(result).shape;
-  const Expr count = shape[2];
-  shape[2] = count + 1;
-  const Buffer kept =
-      f.opaque("kept", shape, kInt64, {boxes, order, valid, in[3], in[4]}, [&](const Buffer& out) {
-        const Var batch = lathe::var("batch"), cls = lathe::var("class"), i = lathe::var("i"),
-                  j = lathe::var("j");
-        auto at = [&](const Expr& rank) { return std::vector<Expr>{batch, cls, rank}; };
+  const Buffer &boxes = in[0], &order = in[1], &valid = in[2], &limit = in[3], &share = in[4];
+  const Shape& shape = tensor_of(result).shape;
+  auto edges = [&](const char* name, Expr Box::*edge) {
+    return f.compute(name, shape,
+                     [&](Vars v) { return box_at(boxes, v[0], cast(kInt64, at(order, v)), centred).*edge; });
+  };
+  const Buffer top = edges("top", &Box::top), left = edges("left", &Box::left),
+               bottom = edges("bottom", &Box::bottom), right = edges("right", &Box::right);
+  const Buffer kept = f.opaque(
+      "kept", shape, kInt32, {top, left, bottom, right, valid, limit, share}, [&](const Buffer& out) {
+        const Row row(valid, out, 2, variables_of(valid));
+        const Expr& count = shape[2];
         auto box = [&](const Expr& rank) {
-          return box_at(boxes, batch, cast(kInt64, load(order, at(rank))), centred);
+          const std::vector<Expr> place = row.place(rank);
+          return Box{load(top, place), load(left, place), load(bottom, place), load(right, place)};
         };
-        const tir::Stmt none = tir::store(out, at(count), 0);
-        const tir::Stmt begin = tir::store(out, at(i), cast(kInt64, load(valid, at(i))));
-        const Expr covered = logical_and(
-            logical_and(less(j, i), less(Expr(0), load(out, at(j)))),
-            logical_and(less(Expr(0), load(out, at(i))), overlaps(box(j), box(i), load(in[4], {}))));
-        const tir::Stmt compare = tir::for_loop(j, count, make<tir::If>(covered, tir::store(out, at(i), 0)));
-        const tir::Stmt keep = tir::store(out, at(count), load(out, at(count)) + 1);
-        const tir::Stmt end = make<tir::If>(
-            less(Expr(0), load(out, at(i))),
-            make<tir::If>(less(load(out, at(count)), load(in[3], {})), keep, tir::store(out, at(i), 0)));
-        tir::Stmt nest = tir::seq({none, tir::for_loop(i, count, tir::seq({begin, compare, end}))});
-        nest = tir::for_loop(cls, shape[1], nest);
-        return tir::for_loop(batch, shape[0], nest);
+        auto set = [&](const Expr& rank, const Expr& value) {
+          return tir::store(out, row.place(rank), cast(kInt32, value));
+        };
+        const Cell number("number", kInt64);
+        const tir::Stmt begin = in_open_vectors(count, [&](const Expr& i) { return set(i, row.element(i)); });
+        const tir::Stmt ranks = loop("i", count, [&](const Expr& i) {
+          const tir::Stmt strike_out = in_open_vectors(count - i - 1, [&](const Expr& behind) {
+            const Expr j = i + 1 + behind;
+            return make<tir::If>(overlaps(box(i), box(j), load(share, {})), set(j, 0));
+          });
+          return make<tir::If>(
+              less(Expr(0), cast(kInt64, row.kept(i))),
+              make<tir::If>(less(number.value(), load(limit, {})),
+                            tir::seq({number.set(number.value() + 1), strike_out}), set(i, 0)));
+        });
+        return row.for_each(make<tir::Alloc>(number.buffer(), tir::seq({number.set(Expr(0)), begin, ranks})));
       });
-  return {f.compute("is_kept", tensor_of(result).shape, [&](Vars v) { return less(Expr(0), at(kept, v)); })};
+  return {f.compute("is_kept", shape, [&](Vars v) { return less(Expr(0), cast(kInt64, at(kept, v))); })};
 }
 
 constexpr Op row(const char* name, const char* doc, const NodeType* attrs, InferType infer, Compute compute) {
