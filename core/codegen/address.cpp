@@ -76,26 +76,46 @@ Expr divisor_of(const Expr& like, int64_t c) {
   return like.dtype().lanes > 1 ? broadcast(Expr(c), like.dtype().lanes) : Expr(c);
 }
 
-/// The line of which e is a digit in c's: x of x // c, and x + j*c of x // c + j, as the simplifier writes
-/// (x - 4) // 81 % 32: ((x + 77) // 81 + 31) % 32. Null when e is neither.
-Expr line_in(const Expr& e, int64_t c) {
-  if (divisor(e, BinaryOp::kFloorDiv) == c) return e.as<Binary>()->a;
+/// A sum of digits: its one quotient, and what is added to that, the same for all lanes.
+struct ShiftedQuotient {
+  Expr quotient, shift;  // null: 0
+};
+ShiftedQuotient shifted_quotient(const Expr& e) {
+  if (divisor(e, BinaryOp::kFloorDiv) > 0) return {e, {}};
   const Binary* sum = e.as<Binary>();
-  if (!sum || sum->op != BinaryOp::kAdd || divisor(sum->a, BinaryOp::kFloorDiv) != c) return {};
-  const Broadcast* all = sum->b.as<Broadcast>();
-  const int64_t* shift = as_int(all ? all->value : sum->b);
-  int64_t offset;
-  if (!shift || __builtin_mul_overflow(*shift, c, &offset)) return {};
-  const Expr& line = sum->a.as<Binary>()->a;
-  const Ramp* lanes = line.as<Ramp>();
-  if (!lanes) return line.dtype() == kInt64 ? simplify(line + offset) : Expr();
-  return ramp(simplify(lanes->base + offset), lanes->stride, line.dtype().lanes);
+  if (!sum || (sum->op != BinaryOp::kAdd && sum->op != BinaryOp::kSub)) return {};
+  auto of_all_lanes = [](const Expr& x) {
+    const Broadcast* all = x.as<Broadcast>();
+    return all ? all->value : x.dtype() == kInt64 ? x : Expr();
+  };
+  auto shifted = [&](const Expr& x, const Expr& by) -> ShiftedQuotient {
+    auto [quotient, shift] = shifted_quotient(x);
+    const Expr more = quotient ? of_all_lanes(by) : Expr();
+    if (!more) return {};
+    if (sum->op == BinaryOp::kSub) return {quotient, shift ? shift - more : 0 - more};
+    return {quotient, shift ? shift + more : more};
+  };
+  if (ShiftedQuotient found = shifted(sum->a, sum->b); found.quotient) return found;
+  return sum->op == BinaryOp::kAdd ? shifted(sum->b, sum->a) : ShiftedQuotient{};
 }
 
-/// The c of e // c + j; 0 when e is no such digit.
+/// The line of which e is a digit in c's: x of x // c, and x + j*c of x // c + j, as the simplifier writes
+/// (x - 4) // 81 % 32, ((x + 77) // 81 + 31) % 32, and (16*i + l) // 7 % 7, (2*i + (2*i + l) // 7) % 7. Null
+/// when e is neither.
+Expr line_in(const Expr& e, int64_t c) {
+  const auto [quotient, shift] = shifted_quotient(e);
+  if (!quotient || divisor(quotient, BinaryOp::kFloorDiv) != c) return {};
+  const Expr& line = quotient.as<Binary>()->a;
+  if (!shift) return line;
+  const Ramp* lanes = line.as<Ramp>();
+  if (!lanes) return line.dtype() == kInt64 ? simplify(line + shift * c) : Expr();
+  return ramp(simplify(lanes->base + shift * c), lanes->stride, line.dtype().lanes);
+}
+
+/// The c of e // c, and of e // c + j; 0 when e is no such digit.
 int64_t digit_divisor(const Expr& e) {
-  const Binary* sum = e.as<Binary>();
-  return divisor(sum && sum->op == BinaryOp::kAdd ? sum->a : e, BinaryOp::kFloorDiv);
+  const Expr quotient = shifted_quotient(e).quotient;
+  return quotient ? divisor(quotient, BinaryOp::kFloorDiv) : 0;
 }
 
 /// line % c; of a ramp within a multiple of its lanes one with a remainder of its first lane.

@@ -90,6 +90,24 @@ TEST(Flatten, ShiftedDigitsAreOneLine) {
   EXPECT_FALSE(access(30).is_dense());
 }
 
+// Vectors of 16 over rows of 7: 16*i is 2*i in 7s, which the simplifier takes out of quotients.
+TEST(Flatten, DigitsOfVectorsThatFitNoRowAreOneLine) {
+  const Expr i = var("i"), lane = var("lane"), place = i * 16 + lane;
+  std::vector<Expr> scalars{simplify(floordiv(place, 49)), simplify(floormod(floordiv(place, 7), 7)),
+                            simplify(floormod(place, 7))};
+  EXPECT_EQ(flatten(tir::buffer("x", {256, 7, 7}, kFloat32), scalars).terms.size(), 2u);
+  const auto by = [](int64_t c) { return broadcast(Expr(c), kLanes); };
+  const auto access = [&](int64_t shift) {
+    const Expr rest = ramp(i * 2, Expr(1), kLanes);
+    std::vector<Expr> indices{floordiv(ramp(i * 16, Expr(1), kLanes), by(49)),
+                              floormod(broadcast(i * shift, kLanes) + floordiv(rest, by(7)), by(7)),
+                              floormod(rest, by(7))};
+    return flatten(tir::buffer("x", {256, 7, 7}, kFloat32), indices);
+  };
+  EXPECT_TRUE(access(2).is_dense());
+  EXPECT_FALSE(access(3).is_dense());
+}
+
 // A vector of 8 that stays within the first digit, which is the same for all lanes.
 TEST(Flatten, DigitsOfAVectorWithinTheFirstAreOneLine) {
   const Expr step = var("step"), lanes = ramp(step * 8, Expr(1), 8);
