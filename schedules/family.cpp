@@ -94,6 +94,8 @@ class ImageSizes {
     if (!is_few(size) || size > kLargestImage) return std::nullopt;
     for (int64_t step = size / 2; step > 0; step /= 2)
       if (is_few(size + step)) size += step;
+    // Rows that come in fours, say, are none or too many.
+    if (extents(size).most_of_results == 0) return std::nullopt;
     return values({.max = size, .typical = size});
   }
 

@@ -12,8 +12,9 @@ namespace lathe::tir {
 namespace {
 /// Sides a body is split into at most: 2 to this power.
 constexpr int kMostSplits = 2;
-/// A tile of an open extent is cut off into so many parts at most.
-constexpr int64_t kMostParts = 16;
+/// A tile of an open extent is cut off into so many parts at most: as many rows of one vector as there are
+/// registers. Of two edges that cut one tile, so many of both.
+constexpr int64_t kMostParts = 32, kMostPartsOfTwo = 16;
 
 /// coefficient * atom + (terms over tile loops) + constant < 0, where `atom` is the one part that loops
 /// outside decide.
@@ -254,7 +255,7 @@ class SpecializeBoundaries final : public StmtMutator {
     const std::optional<EdgeTest> other = splits > 1 ? find_test(inside) : std::nullopt;
     if (!other) return parts_of(body, test, 0);
     const bool is_single = other->open && other->largest == other->smallest;
-    if (!is_single && other->open && copies_of(test) * copies_of(*other) < kMostParts)
+    if (!is_single && other->open && copies_of(test) * copies_of(*other) < kMostPartsOfTwo)
       return parts_of(body, test, splits - 1);
     return if_then(analyzer_.simplify(is_inside(*other)), parts_of(without(body, *other), test, 0),
                    is_single ? beyond(body, *other) : fresh_copy(body));
