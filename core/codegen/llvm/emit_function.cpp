@@ -4,9 +4,11 @@
 // inner one that takes them as parameters, since parameters are where LLVM lets one say that pointers do not
 // alias.
 #include <llvm/IR/Verifier.h>
+#include <llvm/TargetParser/Triple.h>
 
 #include "core/arith/simplify.h"
 #include "core/codegen/llvm/emitter.h"
+#include "core/codegen/llvm/instruction_order.h"
 #include "core/support/error.h"
 #include "core/tir/dims.h"
 
@@ -21,12 +23,27 @@ void set_target_attributes(llvm::Function& f, const Target& target) {
   f.addFnAttr(llvm::Attribute::NoUnwind);
 }
 
+/// Elements of rows whose length is open are put into all lanes, as those of a matrix product: each row of a
+/// tile has a pointer. Of more than there are registers LLVM's scheduler makes the most by loading early,
+/// vectors too, and spills the sums.
+bool broadcasts_of_open_rows(const tir::Stmt& body) {
+  bool found = false;
+  post_order(body, [&](const NodeRef& node) {
+    const Broadcast* all = node.as<Broadcast>();
+    const tir::Load* element = all ? all->value.as<tir::Load>() : nullptr;
+    found |= element && !element->buffer->shape.empty() && !as_int(element->buffer->shape.back());
+  });
+  return found;
+}
+
 /// A function compiled for the target's CPU; only what is exported can be found in the shared object.
 llvm::Function* make_function(KernelState& state, llvm::FunctionType* type, const std::string& name,
                               bool exported) {
   auto linkage = exported ? llvm::Function::ExternalLinkage : llvm::Function::InternalLinkage;
   auto* f = llvm::Function::Create(type, linkage, name, state.module);
   set_target_attributes(*f, state.target);
+  if (llvm::Triple(state.module.getTargetTriple()).isX86() && broadcasts_of_open_rows(state.func->body))
+    f->addFnAttr(kKeepsOrder);
   return f;
 }
 

@@ -19,10 +19,10 @@
 #include <mutex>
 #include <vector>
 
+#include "core/codegen/llvm/instruction_order.h"
 #include "core/support/error.h"
 
 namespace lathe::codegen {
-
 void initialize_llvm() {
   static std::once_flag once;
   std::call_once(once, [] {
@@ -33,8 +33,9 @@ void initialize_llvm() {
     llvm::InitializeAllAsmParsers();
     // The emitter advances one pointer for all unrolled copies of an access. Loop strength reduction takes
     // this apart again, and ends with a spilled pointer for each copy: a sixth of a convolution's time.
-    const char* arguments[] = {"lathe", "-disable-lsr"};
-    llvm::cl::ParseCommandLineOptions(2, arguments);
+    register_schedulers();
+    const char* arguments[] = {"lathe", "-disable-lsr", "-misched=lathe"};
+    llvm::cl::ParseCommandLineOptions(3, arguments);
     // LLVM's frames have unwind tables, so an exception may pass through them; what they hold leaks.
     llvm::install_fatal_error_handler(
         [](void*, const char* reason, bool) { throw Error(fmt::format("llvm: {}", reason)); });

@@ -88,6 +88,17 @@ bool uses_dims(const Expr& e, const Dims& dims) {
          std::any_of(dims.begin(), dims.end(), [&](const VarNode* dim) { return uses_var(e, dim); });
 }
 
+/// By how much (a + c) // d may be more than a // d, where the two are that and c is not negative.
+std::optional<int64_t> quotient_less(const Expr& more, const Expr& e) {
+  const Binary *large = more.as<Binary>(), *small = e.as<Binary>();
+  if (!large || !small || large->op != BinaryOp::kFloorDiv || small->op != BinaryOp::kFloorDiv) return {};
+  const int64_t *divisor = as_int(large->b), *same = as_int(small->b);
+  const Expr difference = simplify(large->a - small->a);
+  const int64_t* c = as_int(difference);
+  if (!divisor || !same || *divisor != *same || *divisor <= 0 || !c || *c < 0) return {};
+  return floor_div(*c + *divisor - 1, *divisor);
+}
+
 /// The test when it has the form above for a statement inside which the loops `inner` are. Where a dimension
 /// is open, the atom is all that loops outside decide: their part less the dimension.
 std::optional<EdgeTest> edge_test(const Expr& condition, const Extents& inner, const Dims& dims) {
@@ -171,14 +182,68 @@ class SpecializeBoundaries final : public StmtMutator {
     const For* next = loop->body.as<For>();
     const bool one =
         next && loop->iteration == Iteration::kParallel && next->iteration == Iteration::kParallel;
-    Stmt body = visit(one ? loop->body : split(loop->body, kMostSplits));
+    const Stmt parts = one ? loop->body : split(loop->body, kMostSplits);
+    const Expr whole = parts == loop->body ? Expr() : whole_tiles(*loop, parts);
+    if (!whole) {
+      Stmt body = visit(parts);
+      analyzer_ = std::move(outside);
+      return with_body(loop, body);
+    }
+    // The sums in registers of a loop that branches are moved at each branch.
+    const If& branch = *parts.as<If>();
+    Stmt inside = visit(branch.then_case), edge = visit(branch.else_case);
     analyzer_ = std::move(outside);
-    return with_body(loop, body);
+    const Stmt first = make<For>(loop->var, whole, loop->iteration, inside, loop->annotations);
+    if (const auto more = quotient_less(loop->extent, whole); more && *more <= 1)
+      return seq({first, if_then(less(whole, loop->extent), fresh_copy(edge, {{loop->var.get(), whole}}))});
+    const Var rest = var(loop->var->name);
+    edge = fresh_copy(edge, {{loop->var.get(), Expr(rest) + whole}});
+    return seq(
+        {first, make<For>(rest, simplify(loop->extent - whole), loop->iteration, edge, loop->annotations)});
   }
 
   Stmt visit_if(const Ref<If>& branch) override { return StmtMutator::visit_if(branch); }
 
  private:
+  /// How many iterations of a serial loop, the first ones, take the first case of `parts`, which is one of
+  /// two that a dimension decides between: whole tiles, and what is left of a reduction. Null for others.
+  Expr whole_tiles(const For& loop, const Stmt& parts) {
+    const If* branch = parts.as<If>();
+    if (!branch || !branch->else_case || loop.iteration != Iteration::kSerial || as_int(loop.extent))
+      return {};
+    const Binary* test = branch->condition.as<Binary>();
+    if (!test || test->op != BinaryOp::kLt || !uses_dims(test->b, dims_)) return {};
+    // factor * i + rest < 0
+    const auto linear = linear_form(test->a - test->b, {&loop.var, 1});
+    if (!linear || linear->coefficients.size() != 1 || linear->coefficients.begin()->second <= 0) return {};
+    Analyzer known;
+    bool fixed = true;
+    post_order(linear->rest, [&](const NodeRef& node) {
+      if (!node.as<VarNode>()) return;
+      fixed &= dims_.count(node.as<VarNode>()) != 0;
+      known.bind(node.cast<VarNode>(), {0, INT64_MAX});
+    });
+    if (!fixed || has_mask_at(branch->else_case, loop.var)) return {};
+    const int64_t factor = linear->coefficients.begin()->second;
+    const Expr count = simplify(floordiv(Expr(factor - 1) - linear->rest, Expr(factor)));
+    const bool is_less = quotient_less(loop.extent, count).has_value();
+    return known.simplify(max(is_less ? count : min(count, loop.extent), Expr(0)));
+  }
+
+  /// A mask depends on the variable: with its last value in place of it nobody would know it for a mask.
+  bool has_mask_at(const Stmt& body, const Var& v) {
+    find_lanes(body);
+    bool found = false;
+    post_order(body, [&](const NodeRef& node) {
+      const If* branch = node.as<If>();
+      const Select* choice = node.as<Select>();
+      if (!branch && !choice) return;
+      const Expr& condition = branch ? branch->condition : choice->condition;
+      found |= uses_var(condition, v.get()) && chooses_by_lane(condition);
+    });
+    return found;
+  }
+
   /// `body` as: if the whole tile is inside, a copy without the conditions that then hold, else a copy with
   /// all of them. While `splits` are left the first side is split again by another test; so is the edge when
   /// one value of the atom remains for it, which then stands in its place.
