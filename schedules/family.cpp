@@ -498,7 +498,7 @@ std::vector<Member> family_within(const Func& program, const KnownDims& known) {
   const size_t count = dims_of(*program).size();
   if (count == 0) return {member_of(program, {})};
   const bool is_image = count > kMostDims || !is_product(program);
-  const Func base = is_image ? join_open_dims(program) : program;
+  const Func base = join_open_dims(program);
   std::vector<Grade> grades = is_image ? image_grades(program, base) : product_grades(count);
   const Grade all = std::move(grades.back());
   grades.pop_back();

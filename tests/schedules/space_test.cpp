@@ -12,6 +12,7 @@
 #include "core/tir/prologue.h"
 #include "core/tir/text.h"
 #include "core/tir/verify.h"
+#include "schedules/family.h"
 #include "schedules/program.h"
 #include "tests/schedules/programs.h"
 #include "tests/tir/random_func.h"
@@ -401,6 +402,36 @@ TEST(Mutate, ChangesDecisionsAndStaysLegal) {
   }
   EXPECT_GE(changed, 15);
   EXPECT_FALSE(mutate(Trace(), func, random));
+}
+
+/// Rows of a batch follow one another: a tile runs on across their ends.
+TEST(Family, RowsOfAnOpenBatchAreRowsOfOneMatrix) {
+  const tir::Func product = tir::parse_func(R"(
+func main[n0, n1](x: float32[n0, n1, 32], w: float32[32, 16]) -> (y: float32[n0, n1, 16]) {
+  block root {
+    for i in 0..n0 {
+      for j in 0..n1 {
+        for c in 0..16 {
+          for k in 0..32 {
+            block b(spatial a in 0..n0 = i, spatial r in 0..n1 = j, spatial o in 0..16 = c, reduce s in 0..32 = k) {
+              reads x[a, r, s], w[s, o]
+              writes y[a, r, o]
+              init {
+                y[a, r, o] = 0.0
+              }
+              y[a, r, o] = y[a, r, o] + x[a, r, s] * w[s, o]
+            }
+          }
+        }
+      }
+    }
+  }
+}
+)");
+  const std::vector<Member> family = family_of(product);
+  EXPECT_EQ(family.size(), 9);
+  for (const Member& member : family)
+    EXPECT_EQ(member.program->params[0]->shape.size(), 2) << tir::print(member.program);
 }
 
 }  // namespace
