@@ -196,6 +196,14 @@ std::optional<Cut> cut_of(const Expr& condition, const Block& writer, const Doma
   return std::nullopt;
 }
 
+/// Where `kept` holds, `condition` does: of the two differences that are less than nothing, the latter's is
+/// no more. A vector begins inside where each of its lanes is.
+bool follows(const Expr& condition, const Expr& kept, const Analyzer& context) {
+  const Binary *c = condition.as<Binary>(), *k = kept.as<Binary>();
+  if (!c || !k || c->op != BinaryOp::kLt || k->op != BinaryOp::kLt) return false;
+  return context.bound(context.simplify(k->a - k->b - c->a + c->b)).min >= 0;
+}
+
 /// The part of the writer's predicate that does not depend on loops below the one its consumer moves to. The
 /// rest must say that a variable stays in its range, as the split of a loop does: then the consumer's own
 /// range cuts its box alike; or that it stays in a part of it, of which `cuts` are told.
@@ -211,7 +219,7 @@ Expr condition_outside(const Application& a, const Path& path, const Domain& bel
       return iter.kind == IterKind::kReduce
                  ? structural_equal(condition, kept)
                  : !is_int(iter.extent, 1) &&
-                       structural_equal(context.simplify(condition), context.simplify(kept));
+                       follows(context.simplify(condition), context.simplify(kept), context);
     });
     if (!inner)
       outside = logical_and(outside, condition);

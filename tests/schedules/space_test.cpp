@@ -404,6 +404,33 @@ TEST(Mutate, ChangesDecisionsAndStaysLegal) {
   EXPECT_FALSE(mutate(Trace(), func, random));
 }
 
+/// That a vector begins inside follows from each of its lanes being there, where columns are half of a
+/// dimension too.
+TEST(DefaultTrace, HalfOfAnOpenWidthIsCutIntoVectors) {
+  const tir::Func product = tir::parse_func(R"(
+func main[n0](x: float32[96, n0 // 2], w: float32[12, 96]) -> (y: float32[12, n0 // 2]) @typical0=256 {
+  block root {
+    for i in 0..12 {
+      for j in 0..n0 // 2 {
+        for k in 0..96 {
+          block b(spatial o in 0..12 = i, spatial c in 0..n0 // 2 = j, reduce s in 0..96 = k) {
+            reads x[s, c], w[o, s]
+            writes y[o, c]
+            init {
+              y[o, c] = 0.0
+            }
+            y[o, c] = y[o, c] + x[s, c] * w[o, s]
+          }
+        }
+      }
+    }
+  }
+}
+)");
+  const tir::Func scheduled = replay(default_trace(product, avx512_target()), product);
+  EXPECT_EQ(vectors_around(scheduled, "b"), 1) << tir::print(scheduled);
+}
+
 /// Rows of a batch follow one another: a tile runs on across their ends.
 TEST(Family, RowsOfAnOpenBatchAreRowsOfOneMatrix) {
   const tir::Func product = tir::parse_func(R"(
