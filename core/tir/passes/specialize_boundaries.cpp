@@ -344,8 +344,8 @@ class SpecializeBoundaries final : public StmtMutator {
     return chooses_by_lane(test.tile) ? vectors_of(body, test, splits) : rows_of(body, test, splits);
   }
 
-  /// A test of vectors that stand `step` apart in a tile, each of neighbours: atom + places + lane + first <
-  /// 0.
+  /// A test of vectors that stand `step` apart in a tile, each of neighbours: atom + places + c * lane +
+  /// first < 0, where a width of half a dimension has c = 2. `width` is that of c * lane.
   struct Lanes {
     Expr places = 0;
     int64_t first = 0, width = 1, step = 0, vectors = 1;
@@ -361,8 +361,8 @@ class SpecializeBoundaries final : public StmtMutator {
         continue;
       }
       const auto lane = lanes_.find(term.as<VarNode>());
-      if (lane == lanes_.end() || coefficient != 1 || lanes.width > 1) return std::nullopt;
-      lanes.width = lane->second;
+      if (lane == lanes_.end() || coefficient < 1 || lanes.width > 1) return std::nullopt;
+      lanes.width = (lane->second - 1) * coefficient + 1;
     }
     if (lanes.first != test.smallest || (lanes.step > 0 && lanes.step < lanes.width)) return std::nullopt;
     if (lanes.step > 0) lanes.vectors += (test.largest - test.smallest - lanes.width + 1) / lanes.step;
