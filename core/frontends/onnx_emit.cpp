@@ -56,6 +56,14 @@ Value folded(const Value& call) {
   return relay::typed_tuple(values);
 }
 
+/// A product of operands without elements: zeros.
+bool sums_nothing(const relay::Op& op, const relay::Call& call) {
+  const auto* result = call.checked_type.as<relay::TensorType>();
+  return op.product && result && relay::has_constant_shape(*result) &&
+         std::any_of(call.args.begin(), call.args.end(),
+                     [](const Value& arg) { return elements_of(arg->checked_type) == 0; });
+}
+
 }  // namespace
 
 const relay::TensorType& type_of(const Value& value) {
@@ -107,6 +115,13 @@ Value emit(const char* name, std::vector<Value> args, relay::Attrs attrs) {
   const auto* result = call->checked_type.as<relay::TensorType>();
   if (result) require_sane(*result);
   const relay::Op& op = *relay::find_op(name);
+  // Of nothing there is nothing to compute, nor to schedule: blocks of no elements are what schedules stumble
+  // over.
+  if (result && op.compute && !op.stateful && elements_of(call->checked_type) == 0)
+    return constant(Tensor(relay::constant_shape(*result), result->dtype));
+  if (sums_nothing(op, *call.as<relay::Call>()))
+    return relay::typed_call(
+        "zeros", {}, make<relay::InitAttrs>(relay::constant_shape(*result), std::optional(result->dtype)));
   // Small arguments may still give a large result (a broadcast): that is left as a call.
   bool fold = known_args && op.compute && !op.stateful && elements_of(call->checked_type) <= kFoldLimit;
   return fold ? folded(call) : with_named_sizes(call);

@@ -343,7 +343,7 @@ Value matrix_product(const Node& node, Value a, Value b,
   }
   if (sb.size() == 2) {  // one weight for all rows
     // Rows of all batches are one matrix, and constant weights can be packed ahead.
-    result = dense(reshape(a, {shape_size(sa) / std::max<int64_t>(k, 1), k}), transposed_last_two(b));
+    result = dense(reshape(a, {shape_size(std::span(sa).first(sa.size() - 1)), k}), transposed_last_two(b));
   } else {
     result = emit("nn.matmul", {a, b}, make<relay::MatmulAttrs>(std::nullopt, sum_dtype(type_of(a).dtype)));
   }

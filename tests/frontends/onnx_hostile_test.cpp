@@ -159,6 +159,26 @@ TEST(OnnxHostile, ManyOperandsOfManyLettersAreMultipliedAsTheyAre) {
               HasSubstr("node `y` (Einsum): a tensor"));
 }
 
+/// Blocks of no elements were scheduled for minutes, or refused without a word of the node.
+TEST(OnnxHostile, OfNoElementsNothingIsComputed) {
+  const auto text_of = [](const std::string& content) {
+    TemporaryFolder folder;
+    write_file(folder / "empty.onnx", content);
+    return relay::print(import_file(folder / "empty.onnx").module);
+  };
+  const std::string kernel = tensor("w", {64, 0, 2, 2}, kFloat, field(9, "")),
+                    moves = tensor("m", {1, 8, 2, 2}, kFloat, field(9, std::string(128, '\0'))),
+                    weight = tensor("w", {0, 4}, kFloat, field(9, ""));
+  for (const std::string& content :
+       {model(bytes::node("DeformConv", {"x", "w", "m"}, {"y"}), kernel + moves, {1, 0, 3, 3}),
+        model(bytes::node("Conv", {"x", "w"}, {"y"}), kernel, {1, 0, 300, 300}),
+        model(bytes::node("MatMul", {"x", "w"}, {"y"}), weight, {3, 0})}) {
+    const std::string text = text_of(content);
+    EXPECT_THAT(text, Not(testing::AnyOf(HasSubstr("take("), HasSubstr("conv2d("), HasSubstr("dense("))));
+  }
+  EXPECT_THAT(text_of(model(relu("x", "y"), "", {0, 4})), Not(HasSubstr("relu(")));
+}
+
 /// Recursion that is as deep as the file says would end the process.
 TEST(OnnxHostile, NestingEndsWhereProtobufEndsIt) {
   std::string type = field(1, field(1, kFloat));
