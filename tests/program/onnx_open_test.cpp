@@ -165,5 +165,38 @@ TEST(OnnxOpenPrograms, SlicesAndPadsOfOpenAxes) {
   expect_as_interpreted(with({node("TopK", {"x", "half"}, {"y", ""}, integer("axis", 1))}), sizes);
 }
 
+/// Positions are moved into the tensor they are of, of which there must be something: the element before an
+/// empty tensor, or the row behind a short one, is other memory.
+TEST(OnnxOpenPrograms, NothingIsChosenOfNothing) {
+  // Of the rows of x from the second on, and of x itself along the other axis.
+  const std::string inputs = input_of("x", {"n", "4"}) + input_of("i", {"3"}, kInt) +
+                             input_of("j", {"3", "4"}, kInt) + input_of("k", {"3", "1"}, kInt) +
+                             input_of("u", {"3", "4"});
+  const Strings rest = {ints("two", {2}), ints("end", {INT64_MAX}), ints("zero", {0}),
+                        node("Slice", {"x", "two", "end", "zero"}, {"rest"})};
+  auto said_of = [&](const std::string& last, int64_t rows) {
+    Strings nodes = rest;
+    nodes.push_back(last);
+    const Shapes shapes{{"x", {rows, 4}}, {"i", {3}}, {"j", {3, 4}}, {"k", {3, 1}}, {"u", {3, 4}}};
+    return thrown_by([&] { Build(Model{nodes, inputs}).at(shapes); });
+  };
+  const std::string axis0 = integer("axis", 0), axis1 = integer("axis", 1);
+  const std::string none = "the model needs min(1, max(0, n - 2)) = 1, which does not hold for n = 2";
+  for (const std::string& last :
+       {node("Gather", {"rest", "i"}, {"y"}, axis0), node("GatherElements", {"rest", "j"}, {"y"}, axis0),
+        node("GatherND", {"rest", "k"}, {"y"}), node("ScatterElements", {"rest", "j", "u"}, {"y"}, axis0),
+        node("ScatterND", {"rest", "k", "u"}, {"y"})}) {
+    EXPECT_EQ(said_of(last, 2), none);
+    EXPECT_EQ(said_of(last, 4), "no error");
+  }
+  for (const std::string& last : {node("GatherElements", {"x", "j"}, {"y"}, axis1),
+                                  node("ScatterElements", {"x", "j", "u"}, {"y"}, axis1)}) {
+    EXPECT_EQ(said_of(last, 2), "the model needs min(n, 3) = 3, which does not hold for n = 2");
+    EXPECT_EQ(said_of(last, 3), "no error");
+  }
+  const std::string batches = node("GatherND", {"x", "k"}, {"y"}, integer("batch_dims", 1));
+  EXPECT_EQ(said_of(batches, 2), "the model needs n = 3, which does not hold for n = 2");
+}
+
 }  // namespace
 }  // namespace lathe::onnx

@@ -1,6 +1,7 @@
 // Elements chosen by, or written to, positions given as tensors.
 #include <algorithm>
 
+#include "core/arith/simplify.h"
 #include "core/relay/ops/families.h"
 #include "core/relay/ops/rule.h"
 
@@ -16,15 +17,30 @@ Expr from_end(const Expr& index, const Expr& extent) {
   return min(max(select(less(index, Expr(0)), index + extent, index), Expr(0)), extent - 1);
 }
 
+/// States that `holds` is `value` in each run, where that depends on dimensions that are open: an index out
+/// of range would be one of other memory.
+void require_in_runs(RelationContext& c, const Expr& holds, const Expr& value) {
+  if (!as_int(holds) || !as_int(value)) c.equal_dims(holds, value);
+}
+
 /// Throws Error when `inner` reaches beyond `outer` along an axis other than `axis`.
 void require_within(RelationContext& c, const TensorType& inner, const TensorType& outer, int64_t axis) {
   for (size_t d = 0; d < outer.shape.size(); ++d) {
-    const int64_t *small = as_int(inner.shape[d]), *large = as_int(outer.shape[d]);
     // Along `axis` indices choose, as often as they like; along others they stand for themselves.
-    if (static_cast<int64_t>(d) != axis && small && large && *small > *large)
+    if (static_cast<int64_t>(d) == axis || inner.shape[d].as<Any>() || outer.shape[d].as<Any>()) continue;
+    const int64_t *small = as_int(inner.shape[d]), *large = as_int(outer.shape[d]);
+    if (small && large && *small > *large)
       mismatch(c, "indices of {} reach beyond {} along axis {}", describe(inner.shape), describe(outer.shape),
                d);
+    if (!structural_equal(inner.shape[d], outer.shape[d]))
+      require_in_runs(c, simplify(min(inner.shape[d], outer.shape[d])), inner.shape[d]);
   }
+}
+
+/// Throws Error when the first dimensions of the two differ, each of which goes with one of the other's.
+void require_batches(RelationContext& c, std::span<const Expr> a, std::span<const Expr> b, int64_t count) {
+  for (size_t d = 0; d < static_cast<size_t>(count); ++d)
+    if (!a[d].as<Any>() && !b[d].as<Any>()) c.equal_dims(a[d], b[d]);
 }
 
 /// Throws Error when an element of an empty tensor would be read, or written, for each element of `chosen`.
@@ -32,8 +48,19 @@ void require_elements(RelationContext& c, const TensorType& x, const Shape& chos
   const auto is_empty = [](const Shape& shape) {
     return std::any_of(shape.begin(), shape.end(), [](const Expr& dim) { return is_int(dim, 0); });
   };
-  if (is_empty(x.shape) && !is_empty(chosen))
+  if (is_empty(chosen)) return;
+  if (is_empty(x.shape))
     mismatch(c, "{} has no elements, of which {} are chosen", describe(x.shape), describe(chosen));
+  // Of a size that is not known nothing can be said.
+  if (std::any_of(chosen.begin(), chosen.end(), [](const Expr& dim) { return dim.as<Any>() != nullptr; }))
+    return;
+  const Expr any = simplify(min(dims_product(chosen, 0, chosen.size()), Expr(1)));
+  for (const Expr& dim : x.shape) {
+    // Where it is a dimension of what is chosen, too, nothing is chosen of none.
+    const auto is_this = [&](const Expr& other) { return structural_equal(dim, other); };
+    if (!as_int(dim) && !dim.as<Any>() && std::none_of(chosen.begin(), chosen.end(), is_this))
+      require_in_runs(c, simplify(any * min(dim, Expr(1))), any);
+  }
 }
 
 /// What `take` does with positions out of range: the nearest element, or counting around.
@@ -56,6 +83,7 @@ Relation take_type(RelationContext& c, const Attrs& attrs) {
     int64_t most = std::min(axis, static_cast<int64_t>(indices->shape.size()));
     if (a.batch_dims < 0 || a.batch_dims > most)
       mismatch(c, "batch_dims is {}, must be from 0 to {}", a.batch_dims, most);
+    require_batches(c, x->shape, indices->shape, a.batch_dims);
     shape.assign(x->shape.begin(), x->shape.begin() + axis);
     shape.insert(shape.end(), indices->shape.begin() + a.batch_dims, indices->shape.end());
     shape.insert(shape.end(), x->shape.begin() + axis + 1, x->shape.end());
@@ -131,6 +159,7 @@ Relation gather_nd_type(RelationContext& c, const Attrs& attrs) {
   if (depth > static_cast<int64_t>(x->shape.size()))
     mismatch(c, "indices of {} name {} axes, {} has fewer", describe(indices->shape), depth,
              describe(x->shape));
+  require_batches(c, x->shape, std::span(indices->shape).subspan(1), a.batch_dims);
   Shape shape{indices->shape.begin() + 1, indices->shape.end()};
   shape.insert(shape.end(), x->shape.begin() + depth, x->shape.end());
   require_elements(c, *x, shape);
