@@ -11,8 +11,8 @@ namespace {
 using Fault = std::optional<std::string>;
 
 /// An iterator that provably leaves its extent. What is not linear, or of symbolic extent, is let pass.
-Fault range_fault(const Block& block, const Domain& loops) {
-  if (!is_int(block.predicate, 1)) return {};  // it may cut the values
+Fault range_fault(const Block& block, const Domain& loops, const Analyzer& analyzer) {
+  if (!analyzer.can_prove(block.predicate)) return {};  // it may cut the values
   for (const BlockIter& iter : block.iters) {
     const int64_t* extent = as_int(iter.extent);
     auto range = exact_range(iter.value, loops);
@@ -152,7 +152,7 @@ std::optional<Bound> exact_range(const Expr& e, const Domain& domain) {
 }
 
 Fault find_binding_fault(const Block& block, const Domain& loops, const Analyzer& analyzer) {
-  if (Fault fault = range_fault(block, loops)) return fault;
+  if (Fault fault = range_fault(block, loops, analyzer)) return fault;
   for (const BlockIter& iter : block.iters)
     if (iter.kind == IterKind::kReduce) return reduction_fault(block, loops, analyzer);
   return {};

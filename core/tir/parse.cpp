@@ -167,7 +167,7 @@ Buffer Parser::declaration() {
   std::vector<Expr> shape;
   while (!at("]")) {
     if (!shape.empty()) expect(",");
-    shape.push_back(index_expression("a dimension"));
+    shape.push_back(extent_expression("a dimension"));
   }
   expect("]");
   Scope scope = Scope::kGlobal;
@@ -285,7 +285,7 @@ Stmt Parser::for_loop() {
   expect("in");
   if (integer() != 0) source_.fail_at(name, "a loop runs from 0");
   expect("..");
-  Expr extent = index_expression("the extent of a loop");
+  Expr extent = extent_expression("the extent of a loop");
   Iteration iteration = Iteration::kSerial;
   if (peek().kind == TokenKind::kName) {
     auto named = enum_named<Iteration>(peek().text, kIterations);
@@ -314,7 +314,7 @@ BlockIter Parser::iterator() {
   Token place = peek();
   if (integer() != 0) source_.fail_at(place, "an iterator runs from 0");
   expect("..");
-  iter.extent = index_expression("the extent of an iterator");
+  iter.extent = extent_expression("the extent of an iterator");
   expect("=");
   iter.value = index_expression("the value of an iterator");
   return iter;
@@ -330,7 +330,7 @@ std::vector<Region> Parser::regions() {
       if (!region.ranges.empty()) expect(",");
       Expr low = index_expression("the start of a region");
       region.ranges.push_back(
-          {low, accept(":") ? index_expression("the extent of a region") : imm(kInt64, 1)});
+          {low, accept(":") ? extent_expression("the extent of a region") : imm(kInt64, 1)});
     }
     expect("]");
     if (region.ranges.size() != region.buffer->shape.size())

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <limits>
 
+#include "core/arith/simplify.h"
 #include "core/tir/parser.h"
 #include "core/tir/precedence.h"
 
@@ -224,6 +225,20 @@ Expr Parser::index_expression(const char* what) {
     source_.fail_at(place, fmt::format("{} is {}, must be an integer", what, to_string(e.dtype())));
   if (e.dtype().with_lanes(1) != kInt64)
     source_.fail_at(place, fmt::format("{} is {}, must be int64", what, to_string(e.dtype())));
+  return e;
+}
+
+/// A number wherever it is one, however it is written: whoever asks whether a dimension is known looks at the
+/// node. What depends on variables stays as it is.
+Expr Parser::extent_expression(const char* what) {
+  Token place = peek();
+  Expr e = index_expression(what), simple = simplify(e);
+  if (as_int(simple)) return simple;
+  bool depends = false;
+  post_order(e, [&](const NodeRef& node) {
+    depends = depends || node.as<VarNode>() || node.as<Load>() || node.as<Any>();
+  });
+  if (!depends) source_.fail_at(place, fmt::format("{} is a number that cannot be computed", what));
   return e;
 }
 

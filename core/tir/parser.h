@@ -63,6 +63,7 @@ class Parser {
   Expr call(const Token& name);
   Expr combine(const Token& op, BinaryOp kind, Expr a, Expr b) const;
   Expr index_expression(const char* what);
+  Expr extent_expression(const char* what);
   std::vector<Expr> indices(const Buffer& buffer, const Token& name);
   int lanes();
 

@@ -163,6 +163,7 @@ class Verifier {
       index(iter.value, "the value of an iterator");
     }
     // Here, while the loops around are still known.
+    const bool always = analyzer_.can_prove(b.predicate);
     if (auto fault = find_binding_fault(b, domain_, analyzer_)) throw Found{*fault};
     reductions(b);
     // Inside, the loops around are out of sight.
@@ -170,7 +171,7 @@ class Verifier {
     std::vector<const For*> outer_loops = std::exchange(loops_, {});
     Domain outer_domain = std::exchange(domain_, {});
     // A predicate limits what the iterators are, so accesses inside prove nothing.
-    int outer_guards = std::exchange(guards_, is_int(b.predicate, 1) ? 0 : 1);
+    int outer_guards = std::exchange(guards_, always ? 0 : 1);
     std::string outer_name = std::exchange(block_, b.name);
     for (const For* loop : outer_loops) visible_.erase(loop->var.get());
     for (const BlockIter& iter : b.iters) {

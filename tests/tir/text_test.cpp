@@ -181,6 +181,21 @@ std::string error_in_body(const std::string& body) {
   return error_of("func f(a: float32[4]) -> (out: float32[4]) {\n  " + body + "\n}\n");
 }
 
+/// Who asks for the number of a dimension ended the process where one was written as a sum.
+TEST(Text, ADimensionIsANumberHoweverItIsWritten) {
+  Func func = parse_func(
+      "func f[n](a: float32[112 + 2, n + 1], b: float32[n - n + 3]) -> (out: float32[2 * 3]) "
+      "{ for i in 0..8 - 2 { out[i] = a[i, 0] } }");
+  EXPECT_EQ(as_int(func->params[0]->shape[0]) ? int_value(func->params[0]->shape[0]) : 0, 114);
+  EXPECT_FALSE(as_int(func->params[0]->shape[1]));
+  EXPECT_TRUE(is_int(func->params[1]->shape[0], 3));
+  EXPECT_TRUE(is_int(func->params[2]->shape[0], 6));
+  EXPECT_TRUE(is_int(func->body.as<For>()->extent, 6));
+  EXPECT_EQ(error_of("func f(a: float32[5 % 0]) -> () { }"),
+            "f.tir:1:19: error: a dimension is a number that cannot be computed\n"
+            "  func f(a: float32[5 % 0]) -> () { }\n                    ^");
+}
+
 TEST(Text, ErrorsSayWhereAndWhat) {
   EXPECT_EQ(
       error_in_body("out[0] = b[1]"),

@@ -74,6 +74,19 @@ TEST(Verify, Bounds) {
             "none");
 }
 
+/// The simplifier takes such a condition away, and the pass that did was said to have left nonsense.
+TEST(Verify, AConditionThatAlwaysHoldsGuardsNothing) {
+  EXPECT_EQ(fault_in("for i in 0..9 { block b(spatial v in 0..8 = i) where i < 100 "
+                     "{ reads a[v] writes out[v] out[v] = a[v] } }"),
+            "block b: iterator v = i takes values 0..8, outside 0..8");
+  EXPECT_EQ(fault_in("for i in 0..9 { block b(spatial v in 0..9 = i) where i < 100 "
+                     "{ reads a[v] writes out[v] out[v] = a[v] } }"),
+            "block b: index v of a takes values 0..8, outside 0..8");
+  EXPECT_EQ(fault_in("for i in 0..9 { block b(spatial v in 0..8 = i) where i < 8 "
+                     "{ reads a[v] writes out[v] out[v] = a[v] } }"),
+            "none");
+}
+
 TEST(Verify, DeclaredAccesses) {
   EXPECT_EQ(fault_in("for i in 0..8 { block b(spatial v in 0..8 = i) { writes out[v] out[v] = a[v] } }"),
             "block b reads a but does not declare it");
