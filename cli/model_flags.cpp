@@ -1,6 +1,7 @@
 #include "cli/model_flags.h"
 
 #include <filesystem>
+#include <typeinfo>
 
 #include "cli/messages.h"
 #include "cli/shapes.h"
@@ -68,6 +69,17 @@ relay::Module at_precision(const relay::Module& model, const std::string& precis
   return result;
 }
 
+/// Passes and schedules know no file: what they say gets its name. A place in a text has one.
+template <typename Build>
+BestBuild build_of(const std::string& model, const Build& build) {
+  try {
+    return build();
+  } catch (const Error& error) {
+    if (typeid(error) != typeid(Error)) throw;
+    fail("{}: {}", model, error.what());
+  }
+}
+
 BestBuild compile(const ModelFlags& flags, const Inputs& inputs) {
   std::string database = flags.database;
   // The usual one where it is: a model can be compiled before anything was tuned.
@@ -77,9 +89,10 @@ BestBuild compile(const ModelFlags& flags, const Inputs& inputs) {
   const tuner::OpenDims open = tuner::parse_open_dims(flags.open);
   const relay::Module module =
       at_precision(tuner::load_model(flags.model, shapes_of(flags, inputs), open), flags.precision, target);
+  const BuildSource source{records_of(database), static_cast<int>(flags.threads), flags.max_relative_error,
+                           open};
   BestBuild build =
-      best_build(tuner::optimize(module, target), target,
-                 {records_of(database), static_cast<int>(flags.threads), flags.max_relative_error, open});
+      build_of(flags.model, [&] { return best_build(tuner::optimize(module, target), target, source); });
   build.image.plan.model = module_name(flags.model);
   tuner::set_ranges(build.image.plan, open);
   return build;

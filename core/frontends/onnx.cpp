@@ -62,7 +62,12 @@ std::string describe(const ::onnx::NodeProto& node) {
 /// What the file says of an input; -1 for an open dimension.
 ValueInfo declared(const ::onnx::ValueInfoProto& input, const std::string& model) {
   if (!input.type().has_tensor_type()) fail("{}: input `{}` is not a tensor", model, input.name());
-  ValueInfo value{input.name(), {}, dtype_from(input.type().tensor_type().elem_type())};
+  ValueInfo value{input.name(), {}, {}};
+  try {
+    value.dtype = dtype_from(input.type().tensor_type().elem_type());
+  } catch (const Error& e) {
+    fail("{}: input `{}`: {}", model, input.name(), e.what());
+  }
   int64_t elements = 1;
   for (const auto& dim : input.type().tensor_type().shape().dim()) {
     value.shape.push_back(dim.has_dim_value() && dim.dim_value() >= 0 ? dim.dim_value() : -1);
@@ -193,7 +198,11 @@ class Importer {
     refuse_doubled_names();
     refuse_unknown_inputs();
     bind_symbols();
-    add_initializers(graph_);
+    try {
+      add_initializers(graph_);
+    } catch (const Error& e) {
+      fail("{}: {}", name_, e.what());
+    }
     refuse_open_shapes();
     ImportedModel result;
     std::vector<relay::Var> params;

@@ -105,6 +105,10 @@ Value integer_conv(const Node& node, const Places& at) {
   Value x = node.in(at.x), w = node.in(at.w);
   Value x_zero = zero_point(node, at.x_zero, type_of(x).dtype),
         w_zero = zero_point(node, at.w_zero, type_of(w).dtype);
+  const std::vector<Expr>&of_x = type_of(x_zero).shape, &of_w = type_of(w_zero).shape;
+  if (!of_x.empty() || of_w.size() > 1 || (of_w.size() == 1 && shape_of(w_zero)[0] != node.dim(at.w, 0)))
+    node.reject("zero points of shapes {} and {}, must be a number, and one or one for each channel",
+                shape_text(shape_of(x_zero)), shape_text(shape_of(w_zero)));
   relay::Attrs attrs = conv_attrs(node, at.w, kInt32);
   // Scales are 1: the product itself does not depend on them.
   if (node.rank(at.x) == 4)

@@ -213,6 +213,29 @@ TEST(OnnxHostile, ANameIsOneValues) {
   EXPECT_EQ(refusal(model(bytes::node("Add", {"x", "w"}, {"y"}), w + w)), "") << "there are such files";
 }
 
+/// Of several models a message that names none leaves one guessing.
+TEST(OnnxHostile, ARefusalNamesTheFile) {
+  const std::string typed =
+      field(11, field(1, "x") + field(2, field(1, field(1, int64_t{8}) + field(2, field(1, field(1, 4))))));
+  const std::string strings =
+      field(1, int64_t{8}) + field(7, relu("x", "y") + typed + field(12, field(1, "y")));
+  const std::string odd = model(bytes::node("Add", {"x", "w"}, {"y"}),
+                                tensor("w", {1, 4}, int64_t{99}, field(9, std::string(16, '\0'))));
+  const std::string zero =
+      model(bytes::node("Cast", {"x"}, {"b"}, bytes::integer("to", 2)) +
+                bytes::node("ConvInteger", {"b", "w", "z"}, {"y"}),
+            tensor("w", {1, 1, 2, 2}, 2, field(9, std::string(4, '\0'))) + tensor("z", {0}, 2, field(9, "")),
+            {1, 1, 4, 4});
+  const std::pair<const char*, std::string> cases[] = {
+      {"input `x`: element type STRING is not supported", strings},
+      {"element type 99 is not supported", odd},
+      {"tensor `w`: external data `../x` lies outside the model's folder", add_outside("../x")},
+      {"node `y` (ConvInteger): zero points of shapes (0) and ()", zero},
+  };
+  for (const auto& [message, content] : cases)
+    EXPECT_THAT(refusal(content), testing::AllOf(HasSubstr("/hostile.onnx: "), HasSubstr(message)));
+}
+
 TEST(OnnxHostile, ANodeGivesSomething) {
   EXPECT_THAT(refusal(model(bytes::node("Split", {"x"}, {}) + relu("x", "y"))),
               HasSubstr("node `` (Split): has no output"));
