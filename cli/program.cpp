@@ -22,7 +22,10 @@ namespace lathe::cli {
 namespace {
 
 int refuse(ExitCode code, std::string_view message) {
-  put_on_stderr(fmt::format("{} {}\n", colored("error:", Color::kRed, STDERR_FILENO), printable(message)));
+  // Some hold a whole program, which is worth reading; names that fill the screen are not.
+  constexpr size_t kMost = 256 << 10;
+  put_on_stderr(fmt::format("{} {}\n", colored("error:", Color::kRed, STDERR_FILENO),
+                            printable(shortened(message, kMost))));
   return code;
 }
 

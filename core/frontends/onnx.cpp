@@ -12,6 +12,7 @@
 
 #include "core/frontends/onnx_dims.h"
 #include "core/relay/open_shapes.h"
+#include "core/support/printable.h"
 #include "core/support/text.h"
 
 namespace lathe::onnx {
@@ -478,7 +479,21 @@ class Importer {
 
 }  // namespace
 
-ImportedModel import_bytes(const std::string& bytes, const std::string& name, const ImportOptions& options) {
+namespace {
+
+/// What `read` says of a model, whose names are of any length: a reader wants to see what is wrong.
+template <typename Read>
+auto said_in_brief(const Read& read) {
+  try {
+    return read();
+  } catch (const Error& error) {
+    const std::string_view message = error.what();
+    if (message.size() <= kBrief) throw;
+    throw Error(shortened(message, kBrief));
+  }
+}
+
+ImportedModel import_model(const std::string& bytes, const std::string& name, const ImportOptions& options) {
   ::onnx::ModelProto model = parse_model(bytes, name);
   const HeldInputs held = take_apart_inputs(*model.mutable_graph(), options, name);
   if (options.forget_sizes) forget_sizes(*model.mutable_graph());
@@ -486,6 +501,12 @@ ImportedModel import_bytes(const std::string& bytes, const std::string& name, co
   Choices choices;
   choices.lead_through([&] { result = Importer(model, held, name, options, choices).run(); });
   return result;
+}
+
+}  // namespace
+
+ImportedModel import_bytes(const std::string& bytes, const std::string& name, const ImportOptions& options) {
+  return said_in_brief([&] { return import_model(bytes, name, options); });
 }
 
 ImportedModel import_file(const std::string& path, const ImportOptions& options) {

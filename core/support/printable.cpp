@@ -23,6 +23,12 @@ size_t control_character(std::string_view text) {
   return is_unseen ? 3 : 0;
 }
 
+/// The first `most` bytes, but for a character that is cut there.
+std::string_view beginning(std::string_view text, size_t most) {
+  while (most > 0 && (static_cast<unsigned char>(text[most]) & 0xc0) == 0x80) --most;
+  return text.substr(0, most);
+}
+
 }  // namespace
 
 std::string printable(std::string_view text) {
@@ -35,6 +41,29 @@ std::string printable(std::string_view text) {
     if (length == 0) result += text[i];
     i += std::max<size_t>(length, 1);
   }
+  return result;
+}
+
+std::string shortened(std::string_view message, size_t most) {
+  constexpr size_t kMostQuoted = 200, kShown = 80;
+  if (message.size() <= kBrief) return std::string(message);
+  std::string result;
+  for (size_t at = 0; at < message.size();) {
+    const size_t open = message.find('`', at), close = message.find('`', open + 1);
+    if (open == std::string_view::npos || close == std::string_view::npos) {
+      result += message.substr(at);
+      break;
+    }
+    const std::string_view quoted = message.substr(open + 1, close - open - 1);
+    result += message.substr(at, open + 1 - at);
+    if (quoted.size() <= kMostQuoted)
+      result += quoted;
+    else
+      result += fmt::format("{}... ({} bytes)", beginning(quoted, kShown), quoted.size());
+    result += '`';
+    at = close + 1;
+  }
+  if (result.size() > most) result = fmt::format("{}... ({} bytes)", beginning(result, most), message.size());
   return result;
 }
 

@@ -213,6 +213,25 @@ TEST(OnnxHostile, ANameIsOneValues) {
   EXPECT_EQ(refusal(model(bytes::node("Add", {"x", "w"}, {"y"}), w + w)), "") << "there are such files";
 }
 
+/// Names of 800,000 bytes, which were printed whole, and 50,000 operators that there are not.
+TEST(OnnxHostile, ARefusalIsBrief) {
+  const std::string name(800'000, 'N');
+  std::string nodes;
+  for (int i = 0; i < 50'000; ++i) nodes += bytes::node(fmt::format("Op{}", i), {"x"}, {"y"});
+  const std::pair<const char*, std::string> cases[] = {
+      {"unsupported operator: NNN", model(bytes::node(name, {"x"}, {"y"}))},
+      {"node `y` (Relu) uses `NNN", model(relu(name, "y"))},
+      {"NN... (800000 bytes)` is unknown",
+       model(bytes::node("GridSample", {"x", "x"}, {"y"}, bytes::text("mode", name)), "", {1, 2, 2, 2})},
+      {"unsupported operators: Op0, Op1", model(nodes)},
+  };
+  for (const auto& [message, content] : cases) {
+    const std::string said = refusal(content);
+    EXPECT_THAT(said, HasSubstr(message));
+    EXPECT_LT(said.size(), 5000);
+  }
+}
+
 /// Of several models a message that names none leaves one guessing.
 TEST(OnnxHostile, ARefusalNamesTheFile) {
   const std::string typed =

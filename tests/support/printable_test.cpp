@@ -21,6 +21,16 @@ TEST(Printable, WhatATerminalWouldObeyIsShown) {
   EXPECT_FALSE(has_control_characters("caf\xc3\xa9 4711"));
 }
 
+TEST(Printable, LongNamesAreTheirBeginning) {
+  const std::string name(5000, 'n'), start = std::string(80, 'n') + "... (5000 bytes)";
+  EXPECT_EQ(shortened("node `" + name + "` (`Add`): `" + name + "` is `", 4096),
+            "node `" + start + "` (`Add`): `" + start + "` is `");
+  EXPECT_EQ(shortened(name, 10), "nnnnnnnnnn... (5000 bytes)");
+  EXPECT_EQ(shortened(std::string(9, 'n') + "\xe2\x82\xac" + name, 11), "nnnnnnnnn... (5012 bytes)")
+      << "no half characters";
+  EXPECT_EQ(shortened("`" + std::string(4000, 'n') + "`", 10), "`" + std::string(4000, 'n') + "`");
+}
+
 TEST(Printable, WhatIsNoUtf8IsReplaced) {
   for (const char* good :
        {"", "plain", "caf\xc3\xa9", "\xe2\x82\xac", "\xf0\x9f\x98\x80", "\xed\x9f\xbf", "\xf4\x8f\xbf\xbf"})
