@@ -22,13 +22,13 @@ std::vector<Rule> make_rules() {
       {select(c, x, x), x},
       {select(c, yes, no), c},
       {select(c, no, yes), logical_not(c)},
-      {select(c, yes, d), logical_or(c, d)},
-      {select(c, d, no), logical_and(c, d)},
+      {select(c, yes, d), logical_or(c, d), d},
+      {select(c, d, no), logical_and(c, d), d},
       {select(logical_not(c), x, y), select(c, y, x)},
       {select(c, select(c, x, y), z), select(c, x, z)},
       {select(c, x, select(c, y, z)), select(c, x, z)},
-      {select(c, select(d, x, y), y), select(logical_and(c, d), x, y)},
-      {select(c, x, select(d, x, y)), select(logical_or(c, d), x, y)},
+      {select(c, select(d, x, y), y), select(logical_and(c, d), x, y), d},
+      {select(c, x, select(d, x, y)), select(logical_or(c, d), x, y), d},
       {raw(kEq, c, yes), c},
       {raw(kNe, c, no), c},
       {raw(kEq, c, no), logical_not(c)},
@@ -68,6 +68,16 @@ bool match(const Expr& pattern, const Expr& e, Matches& found) {
   const Binary *b = pattern.as<Binary>(), *t = e.as<Binary>();
   return b && b->op == t->op && match(b->a, t->a, found) && match(b->b, t->b, found);
 }
+
+/// The load of an element that may lie outside its buffer where a select does not choose it.
+bool has_load(const Expr& e) {
+  bool found = false;
+  post_order(e, [&](const NodeRef& node) {
+    const auto* each = dynamic_cast<const ExprNode*>(node.get());
+    found = found || (each && each->kind() == ExprKind::kLoad);
+  });
+  return found;
+}
 }  // namespace
 
 std::span<const Rule> simplification_rules() {
@@ -80,7 +90,9 @@ Expr apply_rules(const Expr& e) {
   if (e.dtype().lanes > 1) return e;
   for (const Rule& rule : simplification_rules()) {
     Matches found;
-    if (&rule.from->type() == &e->type() && match(rule.from, e, found)) return substitute(rule.to, found);
+    if (&rule.from->type() != &e->type() || !match(rule.from, e, found)) continue;
+    if (rule.eager && has_load(found.at(rule.eager.as<VarNode>()))) continue;
+    return substitute(rule.to, found);
   }
   return e;
 }

@@ -10,6 +10,7 @@ namespace lathe {
 /// match by value.
 struct Rule {
   Expr from, to;
+  Expr eager = {};  // a variable of which `from` evaluates what it stands for only where a select chooses it
 };
 
 /// Rules for what is not index arithmetic: selects, logic, bit operations, exact float identities.
