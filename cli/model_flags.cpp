@@ -8,6 +8,7 @@
 #include "cli/target.h"
 #include "core/runtime/plan_dims.h"
 #include "core/support/error.h"
+#include "core/support/placed_error.h"
 #include "db/store.h"
 #include "tuner/load_model.h"
 #include "tuner/optimize.h"
@@ -75,7 +76,8 @@ BestBuild build_of(const std::string& model, const Build& build) {
   try {
     return build();
   } catch (const Error& error) {
-    if (typeid(error) != typeid(Error)) throw;
+    const auto* placed = dynamic_cast<const PlacedError*>(&error);
+    if (placed ? !placed->span().source.empty() : typeid(error) != typeid(Error)) throw;
     fail("{}: {}", model, error.what());
   }
 }

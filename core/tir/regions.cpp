@@ -116,7 +116,9 @@ class Collector {
         domain_.emplace_back(loop.var, loop.extent);
         // So that products of this variable have a known sign.
         analyzer_.bind_range(loop.var, loop.extent);
+        seen_.clear();
         visit(loop.body);
+        seen_.clear();
         domain_.pop_back();
         return;
       }
@@ -145,7 +147,22 @@ class Collector {
 
   void visit(const Expr& e) {
     post_order(e, [&](const NodeRef& node) {
-      if (const Load* load = node.as<Load>()) add(reads_, load->buffer, load->indices);
+      const Load* load = node.as<Load>();
+      if (!load || has_seen(*load)) return;
+      add(reads_, load->buffer, load->indices);
+      // What is inlined reads the same element again and again: comparing is cheaper than simplifying.
+      constexpr size_t kMostSeen = 32;
+      if (seen_.size() < kMostSeen) seen_.push_back(load);
+    });
+  }
+
+  /// Whether an equal load under the same loops was added.
+  bool has_seen(const Load& load) const {
+    return std::any_of(seen_.begin(), seen_.end(), [&](const Load* other) {
+      return other->buffer == load.buffer &&
+             std::equal(other->indices.begin(), other->indices.end(), load.indices.begin(),
+                        load.indices.end(),
+                        [](const Expr& a, const Expr& b) { return a == b || structural_equal(a, b); });
     });
   }
 
@@ -199,6 +216,7 @@ class Collector {
   Domain domain_;
   std::vector<Buffer> local_;
   std::vector<Region> reads_, writes_;
+  std::vector<const Load*> seen_;  // of the loops around, some of them
 };
 
 /// Provably the same box of the same buffer.
