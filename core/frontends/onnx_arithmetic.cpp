@@ -30,7 +30,17 @@ Value sliced(const Value& value, int64_t axis, int64_t begin, int64_t end) {
 
 Value concatenated(const std::vector<Value>& parts, int64_t axis) {
   if (parts.size() == 1) return parts[0];
-  return emit("concatenate", {tuple_of(parts)}, make<relay::ConcatenateAttrs>(axis));
+  // A kernel of thousands of arguments is compiled for minutes: each has registers of its own.
+  constexpr size_t kMostParts = 128, kTogether = 64;
+  if (parts.size() <= kMostParts)
+    return emit("concatenate", {tuple_of(parts)}, make<relay::ConcatenateAttrs>(axis));
+  std::vector<Value> fewer;
+  for (size_t i = 0; i < parts.size(); i += kTogether)
+    fewer.push_back(
+        concatenated({parts.begin() + static_cast<int64_t>(i),
+                      parts.begin() + static_cast<int64_t>(std::min(i + kTogether, parts.size()))},
+                     axis));
+  return concatenated(fewer, axis);
 }
 
 Value broadcast_to(const Value& value, const Ints& shape) {

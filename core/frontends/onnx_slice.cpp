@@ -38,7 +38,7 @@ Value padded_along(const Value& value, int64_t axis, const Expr& before, const E
 Values concat(const Node& node) {
   int64_t axis = node.axis(node.integer("axis", node.opset() < 4 ? 1 : 0), node.rank(0));
   if (node.inputs() == 1) return {node.in(0)};
-  return {emit("concatenate", {tuple_of(node.all())}, make<relay::ConcatenateAttrs>(axis))};
+  return {concatenated(node.all(), axis)};
 }
 
 /// Parts of an axis of which the extent, or a size, is open.

@@ -7,6 +7,8 @@
 #include <fstream>
 
 #include "core/frontends/onnx.h"
+#include "core/relay/passes/fuse_ops.h"
+#include "core/relay/passes/infer_type.h"
 #include "core/relay/text.h"
 #include "core/support/error.h"
 #include "core/support/temporary_folder.h"
@@ -177,6 +179,28 @@ TEST(OnnxHostile, OfNoElementsNothingIsComputed) {
     EXPECT_THAT(text, Not(testing::AnyOf(HasSubstr("take("), HasSubstr("conv2d("), HasSubstr("dense("))));
   }
   EXPECT_THAT(text_of(model(relu("x", "y"), "", {0, 4})), Not(HasSubstr("relu(")));
+}
+
+/// One kernel of 3,000 arguments was compiled for more than a minute.
+TEST(OnnxHostile, AConcatenationOfThousandsIsOneOfMany) {
+  const std::string content =
+      model(bytes::node("Concat", std::vector<std::string>(3000, "x"), {"y"}, bytes::integer("axis", 0)));
+  TemporaryFolder folder;
+  write_file(folder / "many.onnx", content);
+  const relay::Module fused = relay::fuse_ops(relay::infer_type(import_file(folder / "many.onnx").module));
+  size_t functions = 0;
+  post_order(fused->functions.at("main")->body, [&](const NodeRef& node) {
+    const auto* call = dynamic_cast<const relay::Call*>(node.get());
+    if (!call || !call->callee.as<relay::Function>()) return;
+    ++functions;
+    const auto* body = call->callee.as<relay::Function>();
+    size_t reads = 0;
+    post_order(body->body, [&](const NodeRef& inner) {
+      if (const auto* tuple = dynamic_cast<const relay::Tuple*>(inner.get())) reads += tuple->items.size();
+    });
+    EXPECT_LE(reads, 321 + 48);
+  });
+  EXPECT_GE(functions, 3000 / 321);
 }
 
 /// Recursion that is as deep as the file says would end the process.

@@ -15,6 +15,10 @@ constexpr size_t kMaxGroup = 256;
 /// twice is computed twice, and in a chain that doubles at each step.
 constexpr size_t kMaxComputed = 4096;
 
+/// And those that would take more arguments (each time that they are read counts), which concatenations of
+/// concatenations do: a kernel of thousands is compiled for minutes.
+constexpr size_t kMaxArguments = 320;
+
 /// A graph node with its uses. Indices are in post-order: operands come first.
 struct GraphNode {
   Expr expr;
@@ -169,7 +173,11 @@ struct Dominators {
 class Groups {
  public:
   explicit Groups(const std::vector<GraphNode>& nodes) : nodes_(nodes), dominators_(nodes) {
-    for (size_t i = 0; i < nodes.size(); ++i) groups_.push_back({i, nodes[i].pattern, {i}});
+    operands_.resize(nodes.size());
+    for (size_t i = 0; i < nodes.size(); ++i) {
+      groups_.push_back({i, nodes[i].pattern, {i}});
+      for (const GraphNode::Use& use : nodes[i].uses) ++operands_[use.user];
+    }
     // Post-order in each phase: groups grow from operands to users. Injective operators join in phase 1, when
     // reductions and anchors have the element-wise operators behind them.
     // Before the phases: whoever merges first decides where the boundary between two kernels lies.
@@ -273,9 +281,25 @@ class Groups {
       const std::vector<size_t>& members = groups_[each].members;
       nodes.insert(nodes.end(), members.begin(), members.end());
     }
-    if (nodes.size() > kMaxGroup || computed_together(nodes) > kMaxComputed) return;
+    if (nodes.size() > kMaxGroup || arguments_of(nodes) > kMaxArguments ||
+        computed_together(nodes) > kMaxComputed)
+      return;
     merge(source, sink);
     for (size_t inner : path) merge(inner, sink);
+  }
+
+  /// How often the group of these would read what is outside of it.
+  size_t arguments_of(std::vector<size_t> nodes) const {
+    std::sort(nodes.begin(), nodes.end());
+    size_t reads = 0;
+    for (size_t each : nodes) reads += operands_[each];
+    if (reads <= kMaxArguments) return reads;
+    for (size_t each : nodes)
+      reads -= static_cast<size_t>(
+          std::count_if(nodes_[each].uses.begin(), nodes_[each].uses.end(), [&](const GraphNode::Use& use) {
+            return std::binary_search(nodes.begin(), nodes.end(), use.user);
+          }));
+    return reads;
   }
 
   /// How many operators the group of these would compute for an element; beyond kMaxComputed, that it is
@@ -330,6 +354,7 @@ class Groups {
   const std::vector<GraphNode>& nodes_;
   Dominators dominators_;
   std::vector<Group> groups_;
+  std::vector<size_t> operands_;  // of each node, how many
 };
 
 /// One group as a function over what it takes from outside.
