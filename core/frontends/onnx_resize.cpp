@@ -6,6 +6,7 @@
 
 #include "core/arith/simplify.h"
 #include "core/frontends/onnx_dims.h"
+#include "core/frontends/onnx_run_sizes.h"
 #include "core/relay/ops/attrs_nn.h"
 
 namespace lathe::onnx {
@@ -93,8 +94,12 @@ void keep_aspect_ratio(const Node& node, Request& request) {
 Request request_of(const Node& node, bool old) {
   Request request;
   request.rank = static_cast<size_t>(node.rank(0));
-  if (!old && node.has(3) && !node.sizes_in(3).empty()) {
-    request.sizes = on_axes(node, node.sizes_in(3), dims_of(node.in(0)));
+  const bool by_run = !old && node.has(3) && !is_known(node.in(3));
+  const std::vector<Expr> sizes = by_run                ? sizes_at_run_time(node, 3)
+                                  : !old && node.has(3) ? node.sizes_in(3)
+                                                        : std::vector<Expr>{};
+  if (!sizes.empty()) {
+    request.sizes = on_axes(node, sizes, dims_of(node.in(0)));
     for (const Expr& size : request.sizes)
       if (as_int(size) && int_value(size) < 1) node.reject("a size of {}, must be positive", int_value(size));
     if (node.text("keep_aspect_ratio_policy", "stretch") != "stretch") keep_aspect_ratio(node, request);

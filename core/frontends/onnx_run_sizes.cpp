@@ -44,6 +44,23 @@ Value counted_at_run_time(const Value& count) { return places_below(zeros_of(lar
 /// A tensor of the shape that the numbers say, whose elements are of no interest.
 Value shaped_at_run_time(const Values& sizes) { return emit("zeros_of", sizes); }
 
+/// Number `i` of an int64 vector where it is known, alone or in one of those that were concatenated.
+std::optional<int64_t> known_number(const Value& vector, int64_t i) {
+  if (const Tensor* tensor = known(vector))
+    return holds_handles(*tensor) ? std::nullopt : std::optional(tensor->integer(i));
+  const auto* call = vector.as<relay::Call>();
+  const auto* op = call ? call->callee.as<relay::OpNode>() : nullptr;
+  const auto* parts = op && op->name == "concatenate" ? call->args[0].as<relay::Tuple>() : nullptr;
+  if (!parts) return {};
+  for (const Value& part : parts->items) {
+    const int64_t* length = as_int(dims_of(part)[0]);
+    if (!length) return {};
+    if (i < *length) return known_number(part, i);
+    i -= *length;
+  }
+  return {};
+}
+
 }  // namespace
 
 bool is_known(const Value& value) { return known(value) != nullptr; }
@@ -59,6 +76,21 @@ Values numbers_in(const Node& node, size_t i) {
   Values numbers;
   for (int64_t k = 0; k < count; ++k) numbers.push_back(taken(vector, integer(k), 0));
   return numbers;
+}
+
+Dims sizes_at_run_time(const Node& node, size_t i) {
+  const Values numbers = numbers_in(node, i);
+  Dims sizes;
+  for (size_t k = 0; k < numbers.size(); ++k) {
+    if (const auto size = known_number(node.in(i), static_cast<int64_t>(k))) {
+      sizes.emplace_back(*size);
+      continue;
+    }
+    const Value places = counted_at_run_time(numbers[k]);
+    OpenDimensions::current()->learn_from(places);
+    sizes.push_back(dims_of(places)[0]);
+  }
+  return sizes;
 }
 
 /// Each goes to its place, as many places on as there are before it; all others go one behind all.

@@ -22,6 +22,10 @@ Value padded_at(const Node& node, const Value& value, const Value& places, int64
 Values non_zero_at_run_time(const Node& node);
 Values unique_at_run_time(const Node& node);
 Values non_max_suppression_at_run_time(const Node& node);
+/// The numbers of input i, an int64 vector, as sizes: those that a run tells, as dimensions that it binds. Of
+/// concatenated vectors the known ones are numbers.
+std::vector<Expr> sizes_at_run_time(const Node& node, size_t i);
+
 Values compress_at_run_time(const Node& node);
 Values top_at_run_time(const Node& node);
 Values range_at_run_time(const Node& node);

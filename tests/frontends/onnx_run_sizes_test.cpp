@@ -3,6 +3,7 @@
 #include <cmath>
 #include <random>
 
+#include "core/relay/text.h"
 #include "tests/frontends/onnx_models.h"
 
 namespace lathe::onnx {
@@ -135,6 +136,20 @@ TEST(OnnxRunSizes, RegionsOfImages) {
                          integer("output_height", 3) + integer("output_width", 2) +
                              integer("sampling_ratio", 2) + text("mode", mode)),
                     {{"x", images}, {"r", regions}, {"b", vector_of({0, 1, 1, 0})}}, {"y"}, 16);
+}
+
+TEST(OnnxRunSizes, ImagesOfComputedSizes) {
+  const Tensor image = random_floats({1, 2, 5, 4}, -1, 1, 5);
+  for (const char* mode : {"linear", "nearest", "cubic"})
+    expect_as_known(node("Resize", {"x", "", "", "s"}, {"y"}, text("mode", mode)),
+                    {{"x", image}, {"s", vector_of({1, 2, 8, 3})}});
+  // What is known of the sizes stays a number: no axis but the last two is resized.
+  const Model model{{ints("front", {1, 2}) + node("Concat", {"front", "s"}, {"sizes"}, integer("axis", 0)) +
+                     node("Resize", {"x", "", "", "sizes"}, {"y"}, text("mode", "linear"))},
+                    input_of("x", {"1", "2", "5", "4"}) + input_of("s", {"2"}, kInt)};
+  const ImportedModel imported = import_bytes(model.file(), "m.onnx", {});
+  EXPECT_EQ(run(imported, {image, vector_of({7, 9})})[0].shape(), (Shape{1, 2, 7, 9}));
+  EXPECT_NE(relay::print(imported.module).find("resize2d_like"), std::string::npos);
 }
 
 TEST(OnnxRunSizes, ShapesThatAreComputed) {
