@@ -16,11 +16,12 @@ import onnx
 
 import random_classic_blocks
 import random_networks
+import random_placed_blocks
 import random_rare_blocks
 import random_wide_blocks
 from random_graph import RandomGraph
 
-KINDS = {'classic': random_classic_blocks.KINDS, 'rare': random_rare_blocks.KINDS, 'networks': random_networks.KINDS}
+KINDS = {'classic': random_classic_blocks.KINDS, 'rare': {**random_rare_blocks.KINDS, **random_placed_blocks.KINDS}, 'networks': random_networks.KINDS}
 KINDS['all'] = {**KINDS['classic'], **random_wide_blocks.KINDS, **KINDS['rare'], **KINDS['networks']}
 
 
