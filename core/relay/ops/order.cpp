@@ -24,31 +24,61 @@ Expr comes_before(const Expr& a, const Expr& b, bool ascending) {
 
 namespace {
 
+/// One end of two runs that are merged: the next elements of both that are not merged yet, and whose turn it
+/// is.
+class MergedEnd {
+ public:
+  Expr left() const { return load(state_, {Expr(0)}); }
+  Expr right() const { return load(state_, {Expr(1)}); }
+  Expr is_rights_turn() const { return load(state_, {Expr(2)}); }
+  tir::Stmt set_left(const Expr& e) const { return tir::store(state_, {Expr(0)}, e); }
+  tir::Stmt set_right(const Expr& e) const { return tir::store(state_, {Expr(1)}, e); }
+  tir::Stmt set_turn(const Expr& e) const { return tir::store(state_, {Expr(2)}, cast(kInt64, e)); }
+  const Buffer& buffer() const { return state_; }
+
+ private:
+  const Buffer state_ = tir::buffer("state", {Expr(3)}, kInt64, tir::Scope::kLocal);
+};
+
 /// Runs of `width` in half `from` of `out`, merged by twos into the other half. Of each element is selected
-/// whose it is; nothing branches on the data.
+/// whose it is; nothing branches on the data. Each step waits for the one before, so two are under way at a
+/// time: one half is merged from the front, the other from the back.
 tir::Stmt merged_runs(const Row& row, const Buffer& out, const Expr& n, const Expr& width, int64_t from,
                       bool ascending) {
   const Var pair = lathe::var("pair"), step = lathe::var("step");
   const Expr begin = pair * (2 * width), middle = min(begin + width, n), end = min(begin + 2 * width, n);
-  // The first elements of both runs that are not merged yet, and whose turn it is.
-  const Buffer state = tir::buffer("state", {Expr(3)}, kInt64, tir::Scope::kLocal);
-  auto set = [&](int64_t i, const Expr& value) { return tir::store(state, {Expr(i)}, value); };
-  const Expr a = load(state, {Expr(0)}), b = load(state, {Expr(1)}), turn = load(state, {Expr(2)});
-  // Where a run has ended its last element is read once more, and not taken.
-  const Expr left = row.kept(min(a, n - 1), {Expr(from)}), right = row.kept(min(b, n - 1), {Expr(from)});
-  const Expr is_right = logical_and(
-      less(b, end),
-      logical_or(less_equal(middle, a), comes_before(row.element(right), row.element(left), ascending)));
-  const tir::Stmt next = tir::seq({
-      set(2, cast(kInt64, is_right)),
-      tir::store(out, row.place(begin + step, {Expr(1 - from)}), select(equal(turn, Expr(1)), right, left)),
-      set(1, b + turn),
-      // So many are merged, and the others of them were of the first run.
-      set(0, begin + step + 1 - (b - middle)),
-  });
-  const tir::Stmt merge = tir::for_loop(step, 2 * width, make<tir::If>(less(begin + step, n), next));
+  const Expr length = end - begin, to_front = floordiv(length, 2), to_back = length - to_front;
+  const MergedEnd front, back;
+  // Where a run has ended an element beside it is read, and not taken.
+  auto kept = [&](const Expr& i) { return row.kept(min(max(i, Expr(0)), n - 1), {Expr(from)}); };
+  auto step_of = [&](const MergedEnd& at, const Expr& is_right, const Expr& place, const Expr& next_right,
+                     const Expr& next_left) {
+    return tir::seq(
+        {at.set_turn(is_right),
+         tir::store(out, row.place(place, {Expr(1 - from)}),
+                    select(equal(at.is_rights_turn(), Expr(1)), kept(at.right()), kept(at.left()))),
+         at.set_right(next_right), at.set_left(next_left)});
+  };
+  auto right_before_left = [&](const MergedEnd& at) {
+    return comes_before(row.element(kept(at.right())), row.element(kept(at.left())), ascending);
+  };
+  const Expr first_is_right = logical_and(
+      less(front.right(), end), logical_or(less_equal(middle, front.left()), right_before_left(front)));
+  const Expr last_is_right =
+      logical_and(less_equal(middle, back.right()),
+                  logical_or(less(back.left(), begin), logical_not(right_before_left(back))));
+  // So many are merged, and those of them that are not of one run were of the other.
+  const tir::Stmt first = step_of(front, first_is_right, begin + step, front.right() + front.is_rights_turn(),
+                                  begin + step + 1 - (front.right() - middle));
+  const tir::Stmt last = step_of(back, last_is_right, end - 1 - step, back.right() - back.is_rights_turn(),
+                                 end - step - 3 - (back.right() - middle));
+  const tir::Stmt merge = tir::for_loop(
+      step, width,
+      tir::seq({make<tir::If>(less(step, to_front), first), make<tir::If>(less(step, to_back), last)}));
+  const tir::Stmt both = tir::seq({front.set_left(begin), front.set_right(middle), back.set_left(middle - 1),
+                                   back.set_right(end - 1), merge});
   return tir::for_loop(pair, floordiv(n + 2 * width - 1, 2 * width),
-                       make<tir::Alloc>(state, tir::seq({set(0, begin), set(1, middle), merge})));
+                       make<tir::Alloc>(front.buffer(), make<tir::Alloc>(back.buffer(), both)));
 }
 
 /// Runs of kLanes in half 0, each put in order at once: an element's place is how many of its run come before
@@ -121,11 +151,11 @@ Buffer order_by_merging(FuncBuilder& f, const Buffer& x, size_t axis, bool ascen
 Buffer order(FuncBuilder& f, const Buffer& x, size_t axis, bool ascending, const Expr& count) {
   if (!as_int(x->shape[axis]) || !as_int(count)) return order_by_merging(f, x, axis, ascending, count);
   const int64_t n = int_value(x->shape[axis]), k = int_value(count);
-  // A step, in the unit of cost_of_best: it looks up, and selects. That the first runs cost less is left out:
-  // with it rows of hundreds are merged, and take three times as long.
-  constexpr double kOfMerging = 54;
-  const double by_merging =
-      kOfMerging * static_cast<double>(n) * std::ceil(std::log2(std::max(static_cast<double>(n), 2.0)));
+  // Of an element, in the unit of cost_of_best: a step of merging looks up, and selects; a first run
+  // compares.
+  constexpr double kOfMerging = 42, kOfFirstRun = 13;
+  const double runs = std::max(static_cast<double>(n) / kLanes, 1.0);
+  const double by_merging = static_cast<double>(n) * (kOfFirstRun + kOfMerging * std::ceil(std::log2(runs)));
   if (cost_of_best(n, k) < by_merging) return order_of_best(f, x, axis, ascending, k);
   return order_by_merging(f, x, axis, ascending, count);
 }
