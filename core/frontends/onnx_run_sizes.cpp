@@ -196,21 +196,23 @@ Values non_max_suppression_at_run_time(const Node& node) {
   if (node.rank(0) != 3 || node.rank(1) != 3) node.reject("boxes and scores must be of rank 3");
   const Expr batch = node.dims(1)[0], classes = node.dims(1)[1], count = node.dims(1)[2];
   const Value boxes = with_dims(node.in(0), {batch, count, 4}), scores = node.in(1);
-  const Value order = sorted_places(scores, 2, false);
-  Value valid = repeated_to(scalar(kBool, 1), {batch, classes, count});
-  if (node.has(4)) {
-    const Value by_rank = emit("gather", {scores, order}, make<relay::GatherAttrs>(int64_t{2}));
-    valid = emit("greater", {by_rank, reshape(node.in(4), {})});
-  }
+  const Value least = node.has(4) ? reshape(node.in(4), {})
+                                  : scalar(type_of(scores).dtype, std::numeric_limits<double>::quiet_NaN());
   const Value limit = node.has(2) ? reshape(cast_to(node.in(2), kInt64), {}) : integer(0);
   const Value overlap = node.has(3) ? reshape(node.in(3), {}) : scalar(type_of(boxes).dtype, 0);
-  const Value kept = emit("vision.keep_best", {boxes, order, valid, limit, overlap},
-                          make<relay::KeepBestAttrs>(node.integer("center_point_box", 0) != 0));
-  const Expr all = elements_of(Dims{batch, classes, count});
-  const Value places = positions_of(reshape_to(kept, {all}));
+  // Places for so many where that is known and few.
+  constexpr int64_t kMost = 4096;
+  const Tensor* known_limit = node.has(2) ? known(node.in(2)) : nullptr;
+  int64_t most = known_limit && known_limit->size() == 1 ? known_limit->integer(0) : 0;
+  if (most > kMost || (as_int(count) && most >= int_value(count))) most = 0;
+  const Value best =
+      emit("vision.best_boxes", {boxes, scores, least, limit, overlap},
+           make<relay::BestBoxesAttrs>(node.integer("center_point_box", 0) != 0, std::max<int64_t>(most, 0)));
+  const Expr each = dims_of(best)[2], all = elements_of(Dims{batch, classes, each});
+  const Value places = positions_of(reshape_to(emit("greater_equal", {best, integer(0)}), {all}));
   const Dims column{dims_of(places)[0], 1};
-  const Value per_class = number_of(count), per_batch = number_of(elements_of(Dims{classes, count}));
-  const Value chosen = taken(reshape_to(order, {all}), places, 0);
+  const Value per_class = number_of(each), per_batch = number_of(elements_of(Dims{classes, each}));
+  const Value chosen = taken(reshape_to(best, {all}), places, 0);
   return {concatenated(
       {reshape_to(quotient(places, per_batch), column),
        reshape_to(quotient(remainder(places, per_batch), per_class), column), reshape_to(chosen, column)},

@@ -274,7 +274,7 @@ const std::vector<std::string> kNoForm = {
     "qnn.mul",
     "require",
     "reshape_to",
-    "vision.keep_best",
+    "vision.best_boxes",
     "zeros_by",
     "zeros_of",
 };

@@ -114,6 +114,14 @@ TEST(OnnxRunSizes, ManyBoxesThatOverlap) {
                      {"s", random_floats({2, 3, 70}, 0, 1, 2)},
                      {"most", vector_of({most})},
                      {"overlap", floats({.3F}, {1})}});
+  // So many are known, and few scores count.
+  for (int64_t most : {0, 2, 100})
+    expect_as_known(
+        ints("most", {most}) + node("NonMaxSuppression", {"b", "s", "most", "overlap", "least"}, {"y"}),
+        {{"b", boxes},
+         {"s", random_floats({2, 3, 70}, 0, 1, 2)},
+         {"overlap", floats({.3F}, {1})},
+         {"least", floats({.8F}, {1})}});
 }
 
 TEST(OnnxRunSizes, OrdersOfOpenRows) {

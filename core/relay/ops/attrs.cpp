@@ -58,6 +58,6 @@ LATHE_DEFINE_NODE(ScanAttrs, AttrsNode)
 LATHE_DEFINE_NODE(SortAttrs, AttrsNode)
 LATHE_DEFINE_NODE(TopkAttrs, AttrsNode)
 LATHE_DEFINE_NODE(QuantizeAttrs, AttrsNode)
-LATHE_DEFINE_NODE(KeepBestAttrs, AttrsNode)
+LATHE_DEFINE_NODE(BestBoxesAttrs, AttrsNode)
 
 }  // namespace lathe

@@ -5,12 +5,15 @@
 
 namespace lathe::relay {
 
-/// vision.keep_best: boxes as corners, or, with `centred`, as centre (x, y), width and height.
-struct KeepBestAttrs final : AttrsOf<KeepBestAttrs> {
+/// vision.best_boxes: boxes as corners, or, with `centred`, as centre (x, y), width and height. The result
+/// has `most` places for each class where that is positive, else one for each box.
+struct BestBoxesAttrs final : AttrsOf<BestBoxesAttrs> {
   bool centred = false;
-  static constexpr auto kName = "KeepBestAttrs";
+  int64_t most = 0;
+  static constexpr auto kName = "BestBoxesAttrs";
   static constexpr auto kKind = 0;
-  static constexpr auto fields = std::tuple{field("centred", &KeepBestAttrs::centred)};
+  static constexpr auto fields =
+      std::tuple{field("centred", &BestBoxesAttrs::centred), field("most", &BestBoxesAttrs::most)};
 };
 
 }  // namespace lathe::relay

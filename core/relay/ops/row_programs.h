@@ -49,16 +49,6 @@ inline tir::Stmt in_vectors(int64_t extent, const std::function<tir::Stmt(const 
   return tir::seq(std::move(parts));
 }
 
-/// The same below an extent that may be open: under a mask throughout.
-inline tir::Stmt in_open_vectors(const Expr& extent, const std::function<tir::Stmt(const Expr& i)>& body) {
-  return loop("v", floordiv(extent + (kLanes - 1), kLanes), [&](const Expr& v) {
-    return in_lanes([&](const Expr& lane) {
-      const Expr i = v * kLanes + lane;
-      return make<tir::If>(less(i, extent), body(i));
-    });
-  });
-}
-
 /// `body` for each element of `vectors` vectors, which may be registers.
 inline tir::Stmt in_registers(int64_t vectors, const std::function<tir::Stmt(const Expr& i)>& body) {
   return loop(

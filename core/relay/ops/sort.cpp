@@ -1,9 +1,6 @@
-// Orders and running totals along one axis, and what is kept of an order.
-#include "core/relay/ops/attrs_vision.h"
+// Orders and running totals along one axis.
 #include "core/relay/ops/families.h"
 #include "core/relay/ops/order.h"
-#include "core/relay/ops/order_rows.h"
-#include "core/relay/ops/row_programs.h"
 #include "core/relay/ops/rule.h"
 
 namespace lathe::relay::ops {
@@ -113,86 +110,6 @@ Buffers scan(FuncBuilder& f, const Attrs& attrs, Inputs in, const Type& result) 
   })};
 }
 
-/// Edges of a box.
-struct Box {
-  Expr top, left, bottom, right;
-  Expr area() const { return (bottom - top) * (right - left); }
-};
-
-Box box_at(const Buffer& boxes, const Expr& batch, const Expr& number, bool centred) {
-  Expr at[4];
-  for (int k = 0; k < 4; ++k) at[k] = load(boxes, {batch, number, Expr(k)});
-  if (!centred) return {min(at[0], at[2]), min(at[1], at[3]), max(at[0], at[2]), max(at[1], at[3])};
-  const Expr width = at[2] * real(at[2], 0.5), height = at[3] * real(at[3], 0.5);
-  return {at[1] - height, at[0] - width, at[1] + height, at[0] + width};
-}
-
-/// Whether the part of two boxes' union that lies in both is more than `share`.
-Expr overlaps(const Box& a, const Box& b, const Expr& share) {
-  const Expr zero = real(share, 0);
-  const Expr height = max(min(a.bottom, b.bottom) - max(a.top, b.top), zero),
-             width = max(min(a.right, b.right) - max(a.left, b.left), zero);
-  const Expr common = height * width;
-  return logical_and(less(zero, common), less(share * (a.area() + b.area() - common), common));
-}
-
-Relation keep_best_type(RelationContext& c, const Attrs&) {
-  const TensorType *boxes = c.tensor(0), *order = c.tensor(1);
-  if (!boxes || !order) return Relation::kWaits;
-  require_rank(c, 0, *boxes, 3);
-  require_float(c, 0, *boxes);
-  require_rank(c, 1, *order, 3);
-  require_integers(c, 1, *order);
-  c.equal_dims(boxes->shape[2], 4);
-  c.equal_dims(boxes->shape[0], order->shape[0]);
-  c.equal_dims(boxes->shape[1], order->shape[2]);
-  demand(c, 2, order->shape, kBool);
-  demand(c, 3, {}, kInt64);
-  demand(c, 4, {}, boxes->dtype);
-  c.result(tensor_type(order->shape, kBool));
-  return Relation::kSolved;
-}
-
-/// Each box that is kept strikes out those behind it which it overlaps, a vector at a time: boxes kept times
-/// boxes, for which their edges lie in order.
-Buffers keep_best(FuncBuilder& f, const Attrs& attrs, Inputs in, const Type& result) {
-  const bool centred = attrs_as<KeepBestAttrs>(attrs).centred;
-  const Buffer &boxes = in[0], &order = in[1], &valid = in[2], &limit = in[3], &share = in[4];
-  const Shape& shape = tensor_of(result).shape;
-  auto edges = [&](const char* name, Expr Box::*edge) {
-    return f.compute(name, shape,
-                     [&](Vars v) { return box_at(boxes, v[0], cast(kInt64, at(order, v)), centred).*edge; });
-  };
-  const Buffer top = edges("top", &Box::top), left = edges("left", &Box::left),
-               bottom = edges("bottom", &Box::bottom), right = edges("right", &Box::right);
-  const Buffer kept = f.opaque(
-      "kept", shape, kInt32, {top, left, bottom, right, valid, limit, share}, [&](const Buffer& out) {
-        const Row row(valid, out, 2, variables_of(valid));
-        const Expr& count = shape[2];
-        auto box = [&](const Expr& rank) {
-          const std::vector<Expr> place = row.place(rank);
-          return Box{load(top, place), load(left, place), load(bottom, place), load(right, place)};
-        };
-        auto set = [&](const Expr& rank, const Expr& value) {
-          return tir::store(out, row.place(rank), cast(kInt32, value));
-        };
-        const Cell number("number", kInt64);
-        const tir::Stmt begin = in_open_vectors(count, [&](const Expr& i) { return set(i, row.element(i)); });
-        const tir::Stmt ranks = loop("i", count, [&](const Expr& i) {
-          const tir::Stmt strike_out = in_open_vectors(count - i - 1, [&](const Expr& behind) {
-            const Expr j = i + 1 + behind;
-            return make<tir::If>(overlaps(box(i), box(j), load(share, {})), set(j, 0));
-          });
-          return make<tir::If>(
-              less(Expr(0), cast(kInt64, row.kept(i))),
-              make<tir::If>(less(number.value(), load(limit, {})),
-                            tir::seq({number.set(number.value() + 1), strike_out}), set(i, 0)));
-        });
-        return row.for_each(make<tir::Alloc>(number.buffer(), tir::seq({number.set(Expr(0)), begin, ranks})));
-      });
-  return {f.compute("is_kept", shape, [&](Vars v) { return less(Expr(0), cast(kInt64, at(kept, v))); })};
-}
-
 constexpr Op row(const char* name, const char* doc, const NodeType* attrs, InferType infer, Compute compute) {
   return {.name = name,
           .doc = doc,
@@ -214,17 +131,6 @@ constexpr Op kSortOps[] = {
     row("cumsum", "Running sums along `axis`.", &ScanAttrs::kType, scan_type, scan<tir::Combiner::kSum>),
     row("cumprod", "Running products along `axis`.", &ScanAttrs::kType, scan_type,
         scan<tir::Combiner::kProd>),
-    {.name = "vision.keep_best",
-     .doc = "Of boxes (b, n, 4) whether each is kept, taken in `order` (b, classes, n) of each class: where "
-            "it is "
-            "valid, overlaps none that is kept by more than a share of their union, and is among the first "
-            "`limit` "
-            "kept. (boxes, order, valid, limit, share)",
-     .args = 5,
-     .attrs = &KeepBestAttrs::kType,
-     .infer = keep_best_type,
-     .compute = keep_best,
-     .fusion = Fusion::kOpaque},
 };
 }  // namespace
 
