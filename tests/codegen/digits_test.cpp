@@ -77,6 +77,29 @@ TEST(Digits, LoadsOverTheEndOfARow) {
   }
 }
 
+/// Each from a place of its own: a pointer that is kept for one is not taken for another's.
+TEST(Digits, SeveralLoadsOverTheEndsOfRows) {
+  constexpr int64_t kWidth = 20, kLoads = 12;
+  tir::Buffer x = tir::buffer("x", {kLoads, kWidth}, kFloat32);
+  Tensor tensor({kLoads, kWidth}, kFloat32);
+  for (int64_t k = 0; k < tensor.size(); ++k) tensor.as<float>()[k] = static_cast<float>(k);
+  const Tensor sums = stored({x}, {tensor}, kFloat32, [&](const Expr& i) {
+    Expr sum;
+    for (int64_t row = 0; row < kLoads; ++row) {
+      const Expr line = ramp(i * (row + 2) + row, Expr(1), kLanes);
+      const Expr part = tir::load(x, {Expr(row), floormod(line, all(kWidth))});
+      sum = sum ? sum + part : part;
+    }
+    return sum;
+  });
+  for (int64_t k = 0; k < kSteps * kLanes; ++k) {
+    float expected = 0;
+    for (int64_t row = 0; row < kLoads; ++row)
+      expected += static_cast<float>(row * kWidth + (k / kLanes * (row + 2) + row + k % kLanes) % kWidth);
+    ASSERT_EQ(sums.as<float>()[k], expected) << k;
+  }
+}
+
 TEST(BrokenLine, IsOneJump) {
   const Expr line = ramp(Expr(var("i")) * 5, Expr(1), kLanes);
   const auto access = [&](int64_t plane, int64_t row, int64_t width) {

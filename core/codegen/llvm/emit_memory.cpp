@@ -208,9 +208,8 @@ llvm::Value* Emitter::load_from(const FlatAccess& at, const tir::Buffer& buffer)
 }
 
 /// Copies of an access, as of an unrolled loop, hold equal terms in nodes of their own: equal ones become one
-/// node, by which pointers and prefetches are found again.
-FlatAccess Emitter::access(const tir::Buffer& buffer, const std::vector<Expr>& indices) {
-  FlatAccess at = flatten(buffer, indices);
+/// node, by which pointers and prefetches are found again, and which lives as long as they do.
+void Emitter::share_terms(FlatAccess& at) {
   for (auto& [term, coefficient] : at.terms) {
     if (term.as<VarNode>()) continue;
     std::vector<Expr>& alike = terms_[structural_hash(term)];
@@ -221,6 +220,11 @@ FlatAccess Emitter::access(const tir::Buffer& buffer, const std::vector<Expr>& i
     else
       alike.push_back(term);
   }
+}
+
+FlatAccess Emitter::access(const tir::Buffer& buffer, const std::vector<Expr>& indices) {
+  FlatAccess at = flatten(buffer, indices);
+  share_terms(at);
   return at;
 }
 

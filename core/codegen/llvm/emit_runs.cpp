@@ -175,8 +175,9 @@ llvm::Value* Emitter::load_runs(const FlatAccess& at, const tir::Buffer& buffer)
 /// registers.
 llvm::Value* Emitter::load_broken_line(const FlatAccess& at, const tir::Buffer& buffer) {
   if (state_.features.avx512_lanes == 0 || buffer->dtype.bytes() < 4) return nullptr;
-  const std::optional<BrokenLine> line = broken_line(at);
+  std::optional<BrokenLine> line = broken_line(at);
   if (!line) return nullptr;
+  for (FlatAccess* part : {&line->first, &line->second}) share_terms(*part);
   const auto lanes = static_cast<unsigned>(at.lanes);
   llvm::Type* type = memory_type(buffer->dtype.with_lanes(at.lanes));
   llvm::Align align(static_cast<uint64_t>(buffer->dtype.bytes()));

@@ -142,6 +142,7 @@ class Emitter {
   void finish_tiles();
 
   // emit_memory.cpp
+  void share_terms(FlatAccess& at);
   FlatAccess access(const tir::Buffer& buffer, const std::vector<Expr>& indices);
   llvm::Value* load(const tir::Load& e);
   llvm::Value* load_from(const FlatAccess& at, const tir::Buffer& buffer);
