@@ -1,5 +1,6 @@
 #include "core/frontends/onnx_run_sizes.h"
 
+#include <limits>
 #include <numeric>
 
 #include "core/arith/simplify.h"

@@ -1,4 +1,6 @@
 // What is kept of the boxes that a detector finds.
+#include <limits>
+
 #include "core/relay/ops/attrs_vision.h"
 #include "core/relay/ops/families.h"
 #include "core/relay/ops/order_rows.h"
@@ -80,9 +82,9 @@ class BestOfClass {
     bottom_ = edge("bottom", &Box::bottom), right_ = edge("right", &Box::right);
     Shape shape = scores_->shape;
     shape[2] = picks_ + count_;
-    return f_.opaque(
-        "picks", shape, kInt64, {candidates_, key_, top_, left_, bottom_, right_, limit_, share_},
-        [&](const Buffer& out) { return by_row(out, [&](const Row& row) { return pick(row, out); }); });
+    return f_.opaque("picks", shape, kInt64,
+                     {candidates_, key_, top_, left_, bottom_, right_, limit_, share_},
+                     [&](const Buffer& out) { return by_row(out, [&](const Row&) { return pick(out); }); });
   }
 
  private:
@@ -116,12 +118,12 @@ class BestOfClass {
     });
   }
 
-  /// `body`, a store, for each candidate.
-  tir::Stmt for_candidates(const std::function<tir::Stmt(const Expr& j)>& body) const {
+  /// `body`, which stores, for each candidate.
+  tir::Stmt for_candidates(const std::function<tir::Stmt(const Expr& j, const Expr& lane)>& body) const {
     return loop("v", floordiv(count_ + (kLanes - 1), kLanes), [&](const Expr& v) {
       return make<tir::If>(less(v * kLanes, number_of_candidates()), in_lanes([&](const Expr& lane) {
                              const Expr j = v * kLanes + lane;
-                             return make<tir::If>(less(j, number_of_candidates()), body(j));
+                             return make<tir::If>(less(j, number_of_candidates()), body(j, lane));
                            }));
     });
   }
@@ -131,7 +133,7 @@ class BestOfClass {
     return f_.opaque(name, scores_->shape, dtype, {candidates_, scores_, boxes_}, [&](const Buffer& out) {
       return by_row(out, [&](const Row&) {
         return for_candidates(
-            [&](const Expr& j) { return tir::store(out, at(j), value(vars_, candidate(j))); });
+            [&](const Expr& j, const Expr&) { return tir::store(out, at(j), value(vars_, candidate(j))); });
       });
     });
   }
@@ -142,7 +144,7 @@ class BestOfClass {
 
   /// Again and again the best candidate that is left, which strikes out those that it overlaps. Behind the
   /// picks lies which are left.
-  tir::Stmt pick(const Row&, const Buffer& out) const {
+  tir::Stmt pick(const Buffer& out) const {
     const Cell number("number", kInt64), best("best", kInt64), best_key("best_key", key_->dtype);
     const Buffer keys = tir::buffer("keys", {Expr(kLanes)}, key_->dtype, tir::Scope::kLocal),
                  places = tir::buffer("places", {Expr(kLanes)}, kInt64, tir::Scope::kLocal);
@@ -150,7 +152,7 @@ class BestOfClass {
     auto is_left = [&](const Expr& j) { return less(Expr(0), load(out, at(picks_ + j))); };
     const tir::Stmt begin = tir::seq({
         loop("i", picks_, [&](const Expr& i) { return tir::store(out, at(i), -1); }),
-        for_candidates([&](const Expr& j) { return set_left(j, 1); }),
+        for_candidates([&](const Expr& j, const Expr&) { return set_left(j, 1); }),
         number.set(Expr(0)),
     });
     // In each lane the best of its candidates, then of the lanes; the first of equal ones.
@@ -160,16 +162,10 @@ class BestOfClass {
           logical_or(less(than_key, key), logical_and(equal(key, than_key), less(place, than_place))));
     };
     const tir::Stmt none = in_lanes([&](const Expr& lane) { return tir::store(places, {lane}, -1); });
-    const tir::Stmt of_lanes = loop("v", floordiv(count_ + (kLanes - 1), kLanes), [&](const Expr& v) {
-      return make<tir::If>(
-          less(v * kLanes, number_of_candidates()), in_lanes([&](const Expr& lane) {
-            const Expr j = v * kLanes + lane, key = load(key_, at(j));
-            const Expr better = logical_and(
-                less(j, number_of_candidates()),
-                logical_and(is_left(j), in_order(key, j, load(keys, {lane}), load(places, {lane}))));
-            return make<tir::If>(better,
-                                 tir::seq({tir::store(keys, {lane}, key), tir::store(places, {lane}, j)}));
-          }));
+    const tir::Stmt of_lanes = for_candidates([&](const Expr& j, const Expr& lane) {
+      const Expr key = load(key_, at(j));
+      const Expr better = logical_and(is_left(j), in_order(key, j, load(keys, {lane}), load(places, {lane})));
+      return make<tir::If>(better, tir::seq({tir::store(keys, {lane}, key), tir::store(places, {lane}, j)}));
     });
     const tir::Stmt of_all = loop("lane", kLanes, [&](const Expr& lane) {
       const Expr key = load(keys, {lane}), place = load(places, {lane});
@@ -177,7 +173,7 @@ class BestOfClass {
           logical_and(less_equal(Expr(0), place), in_order(key, place, best_key.value(), best.value())),
           tir::seq({best_key.set(key), best.set(place)}));
     });
-    const tir::Stmt strike_out = for_candidates([&](const Expr& j) {
+    const tir::Stmt strike_out = for_candidates([&](const Expr& j, const Expr&) {
       return make<tir::If>(overlaps(box(best.value()), box(j), load(share_, {})), set_left(j, 0));
     });
     const tir::Stmt take =
