@@ -1,16 +1,18 @@
 // Runs an ONNX conformance suite (folders of model.onnx and test_data_set_<i> with input_<i>.pb,
 // output_<i>.pb):
 //   lathe-conformance [--suite DIR] [--only SUBSTRING] [--json] [--list] [--open] [--interpret]
+//                     [--at-least N]
 // With --open the sizes of all inputs stay open; with --interpret the interpreter of the language runs the
 // models.
 // Each case compiles and runs in a child process of its own with a time limit, so that one case can neither
 // stop nor poison another. Passed: all outputs within rtol 1e-3, atol 1e-5 of the expected ones; bfloat16
 // within one step, since the suite's values are cut off where ONNX has since said "nearest even". Exit code 0
-// when none failed.
+// when none failed, and at least N passed.
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 #include <csignal>
 #include <cstdio>
@@ -48,6 +50,7 @@ struct Options {
   std::string suite = kDebianSuite, only;
   bool json = false, list = false;
   bool open = false, interpret = false;
+  int at_least = 0;
 };
 
 /// Nothing when every element is within tolerance, else what differs first.
@@ -258,6 +261,14 @@ std::vector<fs::path> find_cases(const Options& options) {
   return cases;
 }
 
+int count(std::string_view text) {
+  int number = 0;
+  const auto [stop, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc() || stop != text.data() + text.size() || number < 0)
+    fail("--at-least {}: must be a number of cases", text);
+  return number;
+}
+
 Options parse(int argc, char** argv) {
   Options options;
   for (int i = 1; i < argc; ++i) {
@@ -274,10 +285,12 @@ Options parse(int argc, char** argv) {
       options.suite = argv[++i];
     else if (flag == "--only" && i + 1 < argc)
       options.only = argv[++i];
+    else if (flag == "--at-least" && i + 1 < argc)
+      options.at_least = count(argv[++i]);
     else
       fail(
           "unknown option {}; usage: conformance [--suite DIR] [--only SUBSTRING] [--json] [--list] [--open] "
-          "[--interpret]",
+          "[--interpret] [--at-least N]",
           flag);
   }
   return options;
@@ -313,7 +326,9 @@ int conformance(const Options& options) {
       std::cout << fmt::format("{:<28} {:>7} {:>7} {:>12}\n", name, counts[0], counts[1], counts[2]);
     std::cout << fmt::format("{:<28} {:>7} {:>7} {:>12}\n", "all", totals[0], totals[1], totals[2]);
   }
-  return totals[1] == 0 ? 0 : 1;
+  if (totals[0] < options.at_least)
+    std::cerr << fmt::format("{} cases passed, fewer than {}\n", totals[0], options.at_least);
+  return totals[1] == 0 && totals[0] >= options.at_least ? 0 : 1;
 }
 
 }  // namespace

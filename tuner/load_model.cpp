@@ -2,6 +2,7 @@
 
 #include "core/frontends/onnx.h"
 #include "core/models/zoo.h"
+#include "core/relay/passes/settle_dims.h"
 #include "core/relay/text.h"
 #include "core/support/text.h"
 
@@ -13,9 +14,10 @@ relay::Module load_model(const std::string& model, const InputShapes& shapes, co
     if (!open.none()) options.keeps_open = [&](const std::string& dim) { return open.keeps(dim); };
     return onnx::import_file(model, options).module;
   }
-  if (model.ends_with(".relay"))
-    return bind_shapes(relay::parse_module(read_file(model), model), shapes, open);
-  return bind_shapes(models::build_model(model), shapes, open);
+  const relay::Module bound = bind_shapes(
+      model.ends_with(".relay") ? relay::parse_module(read_file(model), model) : models::build_model(model),
+      shapes, open);
+  return open.none() ? bound : relay::settle_dims(bound);
 }
 
 }  // namespace lathe::tuner

@@ -12,6 +12,7 @@
 
 #include "core/frontends/onnx_dims.h"
 #include "core/relay/open_shapes.h"
+#include "core/relay/passes/settle_dims.h"
 #include "core/support/printable.h"
 #include "core/support/text.h"
 
@@ -493,6 +494,18 @@ auto said_in_brief(const Read& read) {
   }
 }
 
+/// Open dimensions that the model's constants settle are numbers in its inputs, too.
+void settle_dims(ImportedModel& model, const std::string& name) try {
+  model.module = relay::settle_dims(model.module);
+  const std::vector<relay::Var>& params = model.module->functions.at("main")->params;
+  for (size_t i = 0; i < params.size(); ++i)
+    if (const auto* type = params[i]->annotation.as<relay::TensorType>())
+      for (size_t axis = 0; axis < type->shape.size(); ++axis)
+        if (const int64_t* extent = as_int(type->shape[axis])) model.inputs[i].shape[axis] = *extent;
+} catch (const Error& e) {
+  fail("{}: {}", name, e.what());
+}
+
 ImportedModel import_model(const std::string& bytes, const std::string& name, const ImportOptions& options) {
   ::onnx::ModelProto model = parse_model(bytes, name);
   const HeldInputs held = take_apart_inputs(*model.mutable_graph(), options, name);
@@ -500,6 +513,7 @@ ImportedModel import_model(const std::string& bytes, const std::string& name, co
   ImportedModel result;
   Choices choices;
   choices.lead_through([&] { result = Importer(model, held, name, options, choices).run(); });
+  if (options.keeps_open) settle_dims(result, name);
   return result;
 }
 

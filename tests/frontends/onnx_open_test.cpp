@@ -273,6 +273,29 @@ TEST(OnnxOpen, StatesHaveTheBatchOfTheirInput) {
   EXPECT_THROW(run_at(model, shapes), Error);
 }
 
+/// For no other number of channels is there anything to compile.
+TEST(OnnxOpen, WeightsSettleChannels) {
+  for (const auto& [op, shape] :
+       std::vector<std::pair<std::string, Shape>>{{"Conv", {3, 4, 2, 2}}, {"ConvTranspose", {4, 3, 2, 2}}}) {
+    const ImportedModel model =
+        open_model({{ints("shape", shape), node("ConstantOfShape", {"shape"}, {"w"}),
+                     node("Mul", {"x", "x"}, {"square"}), node(op, {"square", "w"}, {"y"})},
+                    input_of("x", {"b", "c", "h", "w"})});
+    EXPECT_EQ(model.inputs[0].shape, (Shape{-1, 4, -1, -1})) << op;
+    EXPECT_EQ(run_at(model, {{"x", {1, 4, 3, 3}}})[0].shape()[1], 3) << op;
+    EXPECT_THROW(run_at(model, {{"x", {1, 5, 3, 3}}}), Error) << op;
+  }
+  // Which branch is taken is not known: here one takes any number.
+  const std::string convolved = bytes::graph({node("Conv", {"x", "w"}, {"a"})}, "", {"a"}),
+                    kept = bytes::graph({node("Identity", {"x"}, {"b"})}, "", {"b"});
+  const ImportedModel model =
+      open_model({{ints("shape", {3, 3, 1, 1}), node("ConstantOfShape", {"shape"}, {"w"}),
+                   node("If", {"is"}, {"y"},
+                        bytes::subgraph("then_branch", convolved) + bytes::subgraph("else_branch", kept))},
+                  input_of("x", {"1", "c", "2", "2"}) + input_of("is", {}, kBoolean)});
+  EXPECT_EQ(model.inputs[0].shape[1], -1);
+}
+
 TEST(OnnxOpen, LoopsAndScansOverAnOpenLength) {
   // y[i] = sum(x[0..i]), in as many steps as x has rows.
   const std::string body =

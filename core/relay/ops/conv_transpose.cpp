@@ -40,6 +40,7 @@ Relation conv_transpose_type(RelationContext& c, const Attrs& attrs) {
       int_value(in_channels) != int_value(weight->shape[0]))
     mismatch(c, "data of shape {} has {} channels, weight of shape {} takes {}", describe(data->shape),
              int_value(in_channels), describe(weight->shape), int_value(weight->shape[0]));
+  if (!in_channels.as<Any>() && !weight->shape[0].as<Any>()) c.equal_dims(in_channels, weight->shape[0]);
   if (as_int(in_channels) && int_value(in_channels) % a.groups != 0)
     mismatch(c, "{} channels are not a multiple of groups ({})", int_value(in_channels), a.groups);
   std::map<char, Expr> out{{'N', g.data.extent('N', data->shape)}, {'C', weight->shape[1] * a.groups}};
