@@ -125,8 +125,14 @@ class Node {
   RunGraph run_;
 };
 
-/// The attributes of a convolution of input 0 with the weight at input `weight`.
-relay::Attrs conv_attrs(const Node& node, size_t weight, std::optional<DataType> out_dtype = {});
+/// What is convolved with the weight at input `weight`, and how.
+struct ConvOperands {
+  Value data;
+  relay::Attrs attrs;
+};
+/// Of input 0, with elements of `zero` around it where the attributes cannot tell how many.
+ConvOperands conv_operands(const Node& node, size_t weight, const Value& zero,
+                           std::optional<DataType> out_dtype = {});
 /// NumPy's matmul: 1-D operands become matrices, leading dimensions broadcast. `dense(rows, w)` is rows times
 /// the transpose of w, for a right operand that is one matrix.
 Value matrix_product(const Node& node, Value a, Value b,

@@ -262,6 +262,21 @@ Value repeated_to(const Value& value, const std::vector<Expr>& dims) {
   return broadcast_to(value, numbers);
 }
 
+Value padded_along(const Value& value, int64_t axis, const Expr& before, const Expr& after,
+                   const Value& fill) {
+  Values parts;
+  auto add = [&](const Expr& count) {
+    if (is_int(count, 0)) return;
+    std::vector<Expr> dims = type_of(value).shape;
+    dims[static_cast<size_t>(axis)] = count;
+    parts.push_back(repeated_to(fill, dims));
+  };
+  add(before);
+  parts.push_back(value);
+  add(after);
+  return concatenated(parts, axis);
+}
+
 Value sliced_by(const Value& value, int64_t axis, const relay::Slice& slice) {
   const Expr extent = dims_of(value).at(static_cast<size_t>(axis));
   if (is_int(slice.begin, 0) && slice.stride == 1 && prove_equal(slice.count, extent)) return value;

@@ -102,6 +102,9 @@ Value counted_along(const Expr& length, int64_t axis, int64_t rank);
 Value of_shape(const std::vector<Expr>& dims);
 /// `value`, whose elements are repeated to this shape by NumPy's rule.
 Value repeated_to(const Value& value, const std::vector<Expr>& dims);
+/// So many elements of `fill` put before and behind, along an axis.
+Value padded_along(const Value& value, int64_t axis, const Expr& before, const Expr& after,
+                   const Value& fill);
 /// Elements begin, begin + stride, ... along an axis.
 Value sliced_by(const Value& value, int64_t axis, const relay::Slice& slice);
 

@@ -2,10 +2,12 @@
 #include <cmath>
 #include <numeric>
 
+#include "core/arith/simplify.h"
 #include "core/frontends/onnx_arithmetic.h"
 #include "core/frontends/onnx_dims.h"
 #include "core/relay/ops/attrs_nn.h"
 #include "core/relay/ops/attrs_tensor.h"
+#include "core/relay/text.h"
 
 namespace lathe::onnx {
 namespace {
@@ -27,43 +29,50 @@ enum class Padding { kZeros, kBorder, kReflection };
 
 /// An axis of an image: its extent, and the ends at which it is mirrored.
 struct Axis {
-  int64_t extent;
+  Expr extent;
   bool align_corners;
   Padding padding;
 
   // Corners aligned: -1 and 1 are the centres of the first and last pixel, else their outer edges.
   double low() const { return align_corners ? 0 : -0.5; }
-  double high() const { return static_cast<double>(extent) - (align_corners ? 1 : 0.5); }
-  double last() const { return static_cast<double>(extent - 1); }
+  /// Between the ends.
+  Expr range() const { return align_corners ? extent - 1 : extent; }
+  Expr last() const { return extent - 1; }
 };
+
+/// An extent as a number of x's type.
+Value extent_of(const Value& x, const Expr& extent) { return number_of(simplify(extent), type_of(x).dtype); }
+
+Value between(const Value& x, const Value& low, const Value& high) {
+  return emit("minimum", {emit("maximum", {x, low}), high});
+}
 
 /// x mirrored at both ends until it lies between them.
 Value reflected(const Value& x, const Axis& axis) {
-  double range = axis.high() - axis.low();
-  // An image of one pixel: all places are that one.
-  if (range == 0) return times(x, number(x, 0));
+  // Of an image of one pixel all places are that one, whatever comes of this.
+  Value twice = extent_of(x, max(axis.range(), 1) * 2);
   Value away = emit("abs", {minus(x, number(x, axis.low()))});
   // The mirrored image repeats every two ranges; of these the second runs backwards.
-  Value folded = minus(away, times(floor(over(away, number(x, 2 * range))), number(x, 2 * range)));
-  return plus(emit("minimum", {folded, minus(number(x, 2 * range), folded)}), number(x, axis.low()));
+  Value folded = minus(away, times(floor(over(away, twice)), twice));
+  return plus(emit("minimum", {folded, minus(twice, folded)}), number(x, axis.low()));
 }
 
 /// A place in -1..1 as a number of pixels, inside the image as far as the padding says so.
 Value pixels_of(const Value& place, const Axis& axis) {
-  Value x = plus(times(plus(place, number(place, 1)), number(place, (axis.high() - axis.low()) / 2)),
-                 number(place, axis.low()));
-  if (axis.padding == Padding::kBorder) return clamped(x, 0, axis.last());
+  Value half = times(extent_of(place, axis.range()), number(place, 0.5));
+  Value x = plus(times(plus(place, number(place, 1)), half), number(place, axis.low()));
+  if (axis.padding == Padding::kBorder) return between(x, number(x, 0), extent_of(x, axis.last()));
   return axis.padding == Padding::kReflection ? reflected(x, axis) : x;
 }
 
 /// The pixel at a whole place, which may lie outside. The index is clamped in any case, so that a pixel that
 /// counts as 0 is not read outside the image.
 Tap tap(const Value& at, const Value& weight, const Axis& axis) {
-  Value inside, index = at;
+  Value inside, index = at, first = number(at, 0), last = extent_of(at, axis.last());
   if (axis.padding == Padding::kZeros)
-    inside = both(emit("less_equal", {number(at, 0), at}), emit("less_equal", {at, number(at, axis.last())}));
+    inside = both(emit("less_equal", {first, at}), emit("less_equal", {at, last}));
   if (axis.padding == Padding::kReflection) index = emit("round", {reflected(at, axis)});
-  return {whole(clamped(index, 0, axis.last())), weight, inside};
+  return {whole(between(index, first, last)), weight, inside};
 }
 
 /// The cubic convolution kernel (Keys 1981, a = -0.75) for a pixel at distance 0 <= t <= 1, or 1 <= t <= 2.
@@ -88,21 +97,21 @@ std::vector<Tap> taps_of(const Value& x, const Axis& axis, const std::string& mo
 }
 
 /// The sum over all combinations of taps, one of each axis from `axis` on; `chosen` is that of the axes
-/// before. Image (n, channels, pixels), places (n, out...); gives (n, channels, places).
-Value sampled(const Value& image, const std::vector<std::vector<Tap>>& taps, const Ints& extents, size_t axis,
-              const Tap& chosen) {
+/// before. Image (n, channels, pixels), places (n, out...); gives (n, channels, out...).
+Value sampled(const Value& image, const std::vector<std::vector<Tap>>& taps, std::span<const Expr> extents,
+              size_t axis, const Tap& chosen) {
   if (axis == taps.size()) {
-    const Ints grid = shape_of(chosen.index);
-    const int64_t images = grid[0], places = shape_size(std::span(grid).subspan(1));
-    Value pixel = emit("take", {image, reshape(chosen.index, {images, places})},
-                       make<relay::TakeAttrs>(int64_t{1}, std::optional<int64_t>(2)));
-    auto aligned = [&](const Value& value) { return reshape(value, {images, 1, places}); };
+    Value pixel =
+        emit("take", {image, chosen.index}, make<relay::TakeAttrs>(int64_t{1}, std::optional<int64_t>(2)));
+    std::vector<Expr> dims = dims_of(chosen.index);
+    dims.insert(dims.begin() + 1, Expr(1));
+    auto aligned = [&](const Value& value) { return reshape_to(value, dims); };
     if (chosen.inside) pixel = choose(aligned(chosen.inside), pixel, number(pixel, 0));
     return chosen.weight ? times(pixel, aligned(cast_to(chosen.weight, type_of(pixel).dtype))) : pixel;
   }
   Value sum;
   for (const Tap& next : taps[axis]) {
-    Value stride = scalar(kInt64, static_cast<double>(extents[axis]));
+    Value stride = number_of(extents[axis]);
     // Row-major: the index so far times this axis's extent, plus the place along it.
     Tap joined{chosen.index ? plus(times(chosen.index, stride), next.index) : next.index,
                chosen.weight && next.weight ? times(chosen.weight, next.weight) : next.weight,
@@ -124,29 +133,38 @@ std::string sampling_mode(const Node& node) {
 /// Pixels of x (n, channels, spatial...) at places (n, out..., axes), each -1 to 1 from end to end, last axis
 /// first.
 Values grid_sample(const Node& node) {
-  Ints shape = node.shape(0), grid = node.shape(1);
-  size_t axes = shape.size() - 2;
-  if (shape.size() < 3 || grid.size() != shape.size() || grid[0] != shape[0] ||
-      grid.back() != static_cast<int64_t>(axes) || shape_size(std::span(shape).subspan(2)) == 0)
-    node.reject("a grid of shape {} for data of shape {}", shape_text(grid), shape_text(shape));
+  const std::vector<Expr>&shape = node.dims(0), &grid = node.dims(1);
+  const size_t axes = shape.size() - 2;
+  const auto differ = [](const Expr& a, const Expr& b) {
+    return as_int(a) && as_int(b) && int_value(a) != int_value(b);
+  };
+  const auto is_zero = [](const Expr& extent) { return is_int(extent, 0); };
+  if (shape.size() < 3 || grid.size() != shape.size() || differ(grid[0], shape[0]) ||
+      differ(grid.back(), Expr(static_cast<int64_t>(axes))) ||
+      std::any_of(shape.begin() + 2, shape.end(), is_zero))
+    node.reject("a grid of shape {} for data of shape {}", relay::print(node.in(1)->checked_type),
+                relay::print(node.in(0)->checked_type));
   std::string outside = node.text("padding_mode", "zeros"), mode = sampling_mode(node);
   Padding padding = outside == "border"       ? Padding::kBorder
                     : outside == "reflection" ? Padding::kReflection
                                               : Padding::kZeros;
   // In the grid's own shape: rows of it are rows in memory, whole vectors of them.
-  const Ints places(grid.begin(), grid.end() - 1);
+  std::vector<Expr> places(grid.begin(), grid.end() - 1);
+  places[0] = shape[0];
+  std::vector<Expr> given = places;
+  given.emplace_back(static_cast<int64_t>(axes));
+  const Value points = with_dims(node.in(1), given);
   std::vector<std::vector<Tap>> taps;
-  Ints extents(shape.begin() + 2, shape.end());
+  const std::span extents(shape.begin() + 2, shape.end());
   for (size_t d = 0; d < axes; ++d) {
     // A grid names the last spatial axis first: (x, y) of an image (H, W).
     auto column = static_cast<int64_t>(axes - 1 - d);
-    Value place = reshape(sliced(node.in(1), static_cast<int64_t>(axes) + 1, column, column + 1), places);
+    Value place = reshape_to(sliced(points, static_cast<int64_t>(axes) + 1, column, column + 1), places);
     Axis axis{extents[d], node.integer("align_corners", 0) != 0, padding};
     taps.push_back(taps_of(pixels_of(place, axis), axis, mode));
   }
-  Value image = reshape(node.in(0), {shape[0], shape[1], shape_size(extents)});
-  std::copy_n(grid.begin() + 1, axes, shape.begin() + 2);
-  return {reshape(sampled(image, taps, extents, 0, {}), shape)};
+  Value image = reshape_to(node.in(0), {shape[0], shape[1], elements_of(extents)});
+  return {sampled(image, taps, extents, 0, {})};
 }
 
 /// Places (n, spatial..., axes) that matrices (n, axes, axes + 1) move the points of a regular grid to.
@@ -309,7 +327,7 @@ Values deform_conv(const Node& node) {
     places.push_back(taps_of(at, {data[d + 2], false, Padding::kZeros}, "linear"));
   }
   const Value image = reshape(node.in(0), {images, data[1] / moved, data[2] * data[3]});
-  Value pixels = sampled(image, places, {data[2], data[3]}, 0, {});
+  Value pixels = sampled(image, places, std::vector<Expr>{data[2], data[3]}, 0, {});
   if (node.has(4)) pixels = times(pixels, reshape(node.in(4), {images, 1, taps * results}));
   auto attrs = std::make_unique<relay::ConvAttrs>();
   attrs->groups = groups, attrs->channels = weight[0], attrs->kernel_size = {1, 1};

@@ -1,6 +1,9 @@
 // Convolution, pooling, normalisation, matrix products.
+#include <cmath>
+#include <limits>
 #include <numeric>
 
+#include "core/arith/simplify.h"
 #include "core/frontends/onnx_arithmetic.h"
 #include "core/frontends/onnx_dims.h"
 #include "core/relay/ops/attrs_nn.h"
@@ -9,28 +12,6 @@
 namespace lathe::onnx {
 namespace {
 using relay::Ints;
-
-/// auto_pad and pads as begins then ends, for windows of `kernel` over `input` (spatial sizes).
-Ints window_padding(const Node& node, const Ints& input, const Ints& kernel, const Ints& strides,
-                    const Ints& dilation) {
-  size_t n = kernel.size();
-  std::string mode = node.text("auto_pad", "NOTSET");
-  Ints pads = node.ints("pads", Ints(2 * n, 0));
-  if (mode == "VALID") return Ints(2 * n, 0);
-  if (pads.size() != 2 * n) node.reject("pads has {} numbers, must have {}", pads.size(), 2 * n);
-  if (mode == "NOTSET") return pads;
-  if (mode != "SAME_UPPER" && mode != "SAME_LOWER") node.reject("auto_pad `{}` is unknown", mode);
-  for (size_t d = 0; d < n; ++d) {
-    // SAME: as many windows as input elements per stride, rounded up; an odd element of padding goes behind
-    // (SAME_UPPER) or before.
-    int64_t out = (input[d] + strides[d] - 1) / strides[d];
-    int64_t total =
-        std::max<int64_t>(0, (out - 1) * strides[d] + (kernel[d] - 1) * dilation[d] + 1 - input[d]);
-    pads[d] = mode == "SAME_UPPER" ? total / 2 : total - total / 2;
-    pads[n + d] = total - pads[d];
-  }
-  return pads;
-}
 
 /// Spatial dimensions of the data.
 size_t window_rank(const Node& node) {
@@ -41,15 +22,46 @@ size_t window_rank(const Node& node) {
 
 struct Window {
   size_t rank;  // spatial
-  Ints kernel, strides, dilation, padding;
+  Ints kernel, strides, dilation;
+  Ints padding;             // begins, then ends
+  std::vector<Expr> frame;  // of the same form: what is put around the data first; empty: nothing
+
+  int64_t reach(size_t d) const { return (kernel[d] - 1) * dilation[d] + 1; }
 };
+
+/// What SAME puts around an axis in all: as many windows as elements per stride, rounded up.
+Expr same_padding(const Window& w, size_t d, const Expr& extent) {
+  // Windows a stride apart leave none of the extent out, whatever it is.
+  if (w.strides[d] == 1) return w.reach(d) - 1;
+  const Expr windows = floordiv(extent + (w.strides[d] - 1), Expr(w.strides[d]));
+  return simplify(max((windows - 1) * w.strides[d] + w.reach(d) - extent, 0));
+}
+
+/// Sets what auto_pad and pads say.
+void set_padding(const Node& node, Window& w) {
+  const size_t n = w.rank;
+  std::string mode = node.text("auto_pad", "NOTSET");
+  w.padding = node.ints("pads", Ints(2 * n, 0));
+  if (mode == "VALID") return w.padding.assign(2 * n, 0);
+  if (w.padding.size() != 2 * n) node.reject("pads has {} numbers, must have {}", w.padding.size(), 2 * n);
+  if (mode == "NOTSET") return;
+  if (mode != "SAME_UPPER" && mode != "SAME_LOWER") node.reject("auto_pad `{}` is unknown", mode);
+  std::vector<Expr> pads(2 * n);
+  for (size_t d = 0; d < n; ++d) {
+    const Expr total = same_padding(w, d, node.dims(0)[d + 2]);
+    // An odd element of padding goes behind (SAME_UPPER) or before.
+    const Expr half = simplify(floordiv(total, Expr(2))), rest = simplify(total - half);
+    pads[d] = mode == "SAME_UPPER" ? half : rest;
+    pads[n + d] = mode == "SAME_UPPER" ? rest : half;
+  }
+  const bool known = std::all_of(pads.begin(), pads.end(), [](const Expr& pad) { return as_int(pad); });
+  for (size_t i = 0; i < pads.size(); ++i) w.padding[i] = known ? int_value(pads[i]) : 0;
+  if (!known) w.frame = std::move(pads);
+}
 
 /// The window of a node with a weight at input `weight`, whose kernel it then is unless kernel_shape says so,
 /// or without one.
 Window window_of(const Node& node, std::optional<size_t> weight) {
-  // What auto_pad counts windows in; without it the data's extents may be open.
-  const bool same = node.text("auto_pad", "NOTSET").starts_with("SAME");
-  const Ints shape = same ? node.shape(0) : Ints(window_rank(node) + 2, 0);
   Window w;
   w.rank = window_rank(node);
   Ints of_weight = weight ? node.shape(*weight) : Ints{};
@@ -65,13 +77,21 @@ Window window_of(const Node& node, std::optional<size_t> weight) {
   for (size_t d = 0; d < w.rank; ++d)
     if (w.kernel[d] < 1 || w.strides[d] < 1 || w.dilation[d] < 1)
       node.reject("kernel, strides and dilations must be positive");
-  w.padding = window_padding(node, Ints(shape.begin() + 2, shape.end()), w.kernel, w.strides, w.dilation);
+  set_padding(node, w);
   return w;
+}
+
+/// The data (n, channels, spatial...) with the window's frame of `fill` around it.
+Value framed(Value data, const Window& w, const Value& fill) {
+  for (size_t d = 0; d < w.rank && !w.frame.empty(); ++d)
+    data = padded_along(data, static_cast<int64_t>(d) + 2, w.frame[d], w.frame[w.rank + d], fill);
+  return data;
 }
 
 }  // namespace
 
-relay::Attrs conv_attrs(const Node& node, size_t weight, std::optional<DataType> out_dtype) {
+ConvOperands conv_operands(const Node& node, size_t weight, const Value& zero,
+                           std::optional<DataType> out_dtype) {
   Window w = window_of(node, weight);
   auto attrs = std::make_unique<relay::ConvAttrs>();
   attrs->strides = w.strides, attrs->padding = w.padding, attrs->dilation = w.dilation;
@@ -79,7 +99,7 @@ relay::Attrs conv_attrs(const Node& node, size_t weight, std::optional<DataType>
   attrs->channels = node.shape(weight)[0];
   attrs->kernel_size = w.kernel;
   attrs->out_dtype = out_dtype;
-  return seal(std::move(attrs));
+  return {framed(node.in(0), w, zero), seal(std::move(attrs))};
 }
 
 namespace {
@@ -98,7 +118,8 @@ std::optional<DataType> sum_dtype(DataType dtype) {
 Values conv(const Node& node) {
   const char* op = by_rank(window_rank(node), {"nn.conv1d", "nn.conv2d", "nn.conv3d"});
   // Rounded to the data's type once, before the bias, which has that type.
-  Value result = emit(op, {node.in(0), node.in(1)}, conv_attrs(node, 1, sum_dtype(node.dtype(0))));
+  const ConvOperands given = conv_operands(node, 1, scalar(node.dtype(0), 0), sum_dtype(node.dtype(0)));
+  Value result = emit(op, {given.data, node.in(1)}, given.attrs);
   return {with_bias(node, cast_to(result, node.dtype(0)), 2)};
 }
 
@@ -108,18 +129,16 @@ Values conv_transpose(const Node& node) {
   Ints output_padding = node.ints("output_padding", Ints(w.rank, 0));
   Ints wanted = node.ints("output_shape", {});
   std::string mode = node.text("auto_pad", "NOTSET");
-  const bool asks_shape = !wanted.empty() || mode.starts_with("SAME");
-  const Ints shape = asks_shape ? node.shape(0) : Ints(w.rank + 2, 0);
   if (output_padding.size() != w.rank || (!wanted.empty() && wanted.size() < w.rank))
     node.reject("output_padding or output_shape does not have {} numbers", w.rank);
-  if (wanted.empty() && mode.starts_with("SAME"))
-    for (size_t d = 0; d < w.rank; ++d) wanted.push_back(shape[2 + d] * w.strides[d]);
+  const bool same = wanted.empty() && mode.starts_with("SAME");
   // The padding follows from the output's size. Where even none leaves too few elements, the output is padded
   // at its end instead.
-  for (size_t d = 0; d < w.rank && !wanted.empty(); ++d) {
-    // Elements of the output without padding, less those wanted.
-    int64_t total = w.strides[d] * (shape[2 + d] - 1) + output_padding[d] +
-                    (w.kernel[d] - 1) * w.dilation[d] + 1 - wanted[wanted.size() - w.rank + d];
+  for (size_t d = 0; d < w.rank && (same || !wanted.empty()); ++d) {
+    // Elements of the output without padding, less those wanted: SAME is a stride's for each of the data's.
+    int64_t total = output_padding[d] + w.reach(d) - w.strides[d];
+    if (!same)
+      total += w.strides[d] * node.dim(0, static_cast<int64_t>(d) + 2) - wanted[wanted.size() - w.rank + d];
     if (total < 0) output_padding[d] -= total, total = 0;
     int64_t less = total / 2, more = total - less;
     w.padding[d] = mode == "SAME_UPPER" ? less : more;
@@ -132,16 +151,30 @@ Values conv_transpose(const Node& node) {
   return {with_bias(node, emit(op, {node.in(0), node.in(1)}, attrs), 2)};
 }
 
+double lowest(DataType dtype) {
+  if (dtype.is_float()) return -std::numeric_limits<double>::infinity();
+  return dtype.code == TypeCode::kInt ? -std::ldexp(1.0, dtype.bits - 1) : 0;
+}
+
 Values pool(const Node& node) {
   bool average = node.op() == "AveragePool";
   if (node.outputs() > 1) node.reject("the second output (indices) is not supported");
   Window w = window_of(node, std::nullopt);
+  const bool counts = node.integer("count_include_pad", 0) != 0;
   auto attrs =
       make<relay::PoolAttrs>(w.kernel, w.strides, w.padding, w.dilation, std::string(), std::string(),
-                             node.integer("ceil_mode", 0) != 0, node.integer("count_include_pad", 0) != 0);
+                             node.integer("ceil_mode", 0) != 0, counts || !w.frame.empty());
   const char* op = average ? by_rank(w.rank, {"nn.avg_pool1d", "nn.avg_pool2d", "nn.avg_pool3d"})
                            : by_rank(w.rank, {"nn.max_pool1d", "nn.max_pool2d", "nn.max_pool3d"});
-  return {emit(op, {node.in(0)}, attrs)};
+  const DataType dtype = node.dtype(0);
+  const Value fill = scalar(dtype, average ? 0 : lowest(dtype));
+  const Value result = emit(op, {framed(node.in(0), w, fill)}, attrs);
+  if (!average || counts || w.frame.empty()) return {result};
+  // The frame does not count: over the share of each window that is data.
+  std::vector<Expr> image = node.dims(0);
+  image[0] = image[1] = 1;
+  const Value share = framed(repeated_to(scalar(dtype, 1), image), w, fill);
+  return {over(result, emit(op, {share}, attrs))};
 }
 
 double norm_order(const Node& node) {
@@ -167,7 +200,8 @@ Values lp_pool(const Node& node) {
                                       std::string(), false, true);
   const char* op = by_rank(w.rank, {"nn.avg_pool1d", "nn.avg_pool2d", "nn.avg_pool3d"});
   // count_include_pad: each mean is over the whole window, so times its size it is the sum.
-  Value mean = emit(op, {to_power(emit("abs", {node.in(0)}), p)}, attrs);
+  const Value data = framed(node.in(0), w, scalar(node.dtype(0), 0));
+  Value mean = emit(op, {to_power(emit("abs", {data}), p)}, attrs);
   return {root(times(mean, number(mean, static_cast<double>(shape_size(w.kernel)))), p)};
 }
 

@@ -109,12 +109,12 @@ Value integer_conv(const Node& node, const Places& at) {
   if (!of_x.empty() || of_w.size() > 1 || (of_w.size() == 1 && shape_of(w_zero)[0] != node.dim(at.w, 0)))
     node.reject("zero points of shapes {} and {}, must be a number, and one or one for each channel",
                 shape_text(shape_of(x_zero)), shape_text(shape_of(w_zero)));
-  relay::Attrs attrs = conv_attrs(node, at.w, kInt32);
+  const auto [data, attrs] = conv_operands(node, at.w, x_zero, kInt32);
   // Scales are 1: the product itself does not depend on them.
   if (node.rank(at.x) == 4)
-    return call("qnn.conv2d", {x, w, x_zero, w_zero, scalar(kFloat32, 1), scalar(kFloat32, 1)}, attrs);
+    return call("qnn.conv2d", {data, w, x_zero, w_zero, scalar(kFloat32, 1), scalar(kFloat32, 1)}, attrs);
   const char* op = node.rank(at.x) == 3 ? "nn.conv1d" : "nn.conv3d";
-  return call(op, {centred(x, x_zero), centred(w, along(w_zero, node.rank(at.w) - 1))}, attrs);
+  return call(op, {centred(data, x_zero), centred(w, along(w_zero, node.rank(at.w) - 1))}, attrs);
 }
 
 Value integer_matmul(const Node& node, const Places& at) {

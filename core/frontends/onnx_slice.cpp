@@ -19,22 +19,6 @@ Expr sum_of(const std::vector<Expr>& sizes) {
   return sum;
 }
 
-/// So many elements of `fill` put before and behind, along an axis.
-Value padded_along(const Value& value, int64_t axis, const Expr& before, const Expr& after,
-                   const Value& fill) {
-  Values parts;
-  auto add = [&](const Expr& count) {
-    if (is_int(count, 0)) return;
-    std::vector<Expr> dims = type_of(value).shape;
-    dims[static_cast<size_t>(axis)] = count;
-    parts.push_back(repeated_to(fill, dims));
-  };
-  add(before);
-  parts.push_back(value);
-  add(after);
-  return concatenated(parts, axis);
-}
-
 Values concat(const Node& node) {
   int64_t axis = node.axis(node.integer("axis", node.opset() < 4 ? 1 : 0), node.rank(0));
   if (node.inputs() == 1) return {node.in(0)};

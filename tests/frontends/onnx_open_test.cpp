@@ -145,6 +145,48 @@ TEST(OnnxOpen, ResizesOfAnyRank) {
               {"y"}, 18);
 }
 
+TEST(OnnxOpen, SamplesImagesByGrids) {
+  for (const char* padding : {"zeros", "border", "reflection"})
+    for (const char* mode : {"bilinear", "nearest", "bicubic"})
+      for (int64_t corners : {0, 1}) {
+        SCOPED_TRACE(fmt::format("{} {} {}", padding, mode, corners));
+        expect_same_at(
+            {{node("GridSample", {"x", "grid"}, {"y"},
+                   text("mode", mode) + text("padding_mode", padding) + integer("align_corners", corners))},
+             input_of("x", {"b", "c", "h", "w"}) + input_of("grid", {"b", "v", "u", "2"})},
+            {{{"x", {1, 2, 3, 4}}, {"grid", {1, 2, 5, 2}}}, {{"x", {2, 1, 1, 5}}, {"grid", {2, 3, 1, 2}}}});
+      }
+}
+
+/// As many windows as elements per stride, rounded up: how much padding that takes depends on the size.
+TEST(OnnxOpen, PadsToTheSameSize) {
+  const std::vector<Shapes> sizes = {
+      {{"x", {1, 2, 4, 7}}}, {{"x", {2, 2, 9, 1}}}, {{"x", {1, 2, 5, 6}}}, {{"x", {1, 2, 6, 8}}}};
+  for (const char* pad : {"SAME_UPPER", "SAME_LOWER"})
+    for (const auto& [kernel, strides, dilations] :
+         std::vector<std::tuple<Shape, Shape, Shape>>{{{3, 2}, {1, 1}, {1, 2}},
+                                                      {{3, 3}, {2, 2}, {1, 1}},
+                                                      {{1, 5}, {3, 3}, {1, 1}},
+                                                      {{2, 3}, {4, 2}, {2, 1}}}) {
+      SCOPED_TRACE(fmt::format("{} {} {}", pad, shape_text(kernel), shape_text(strides)));
+      const std::string window = text("auto_pad", pad) + integers("kernel_shape", kernel) +
+                                 integers("strides", strides) + integers("dilations", dilations);
+      const std::string x = input_of("x", {"b", "2", "h", "w"});
+      expect_same_at(
+          {{ints("shape", {3, 2, kernel[0], kernel[1]}), node("ConstantOfShape", {"shape"}, {"zeros"}),
+            node("Cos", {"zeros"}, {"ones"}), node("Conv", {"x", "ones"}, {"y"}, window)},
+           x},
+          sizes);
+      expect_same_at({{node("MaxPool", {"x"}, {"y"}, window)}, x, {"y"}, 12}, sizes);
+      for (int64_t counts : {0, 1})
+        expect_same_at({{node("AveragePool", {"x"}, {"y"}, window + integer("count_include_pad", counts))},
+                        x,
+                        {"y"},
+                        19},
+                       sizes);
+    }
+}
+
 TEST(OnnxOpen, ShapesAreComputedWith) {
   expect_same(
       with_shape({ints("axes", {0}), node("Squeeze", {"t", "axes"}, {"n"}), ints("a", {3}), ints("b", {-2}),
