@@ -7,6 +7,7 @@
 #include <numeric>
 
 #include "core/arith/simplify.h"
+#include "core/support/node_map.h"
 #include "schedules/row_program.h"
 #include "schedules/spaces/building_blocks.h"
 #include "schedules/spaces/vector_loads.h"
@@ -321,6 +322,27 @@ bool rounds(const Block& block) {
     });
   return found;
 }
+/// What is done in vectors beside the elements loaded one by one outweighs these: weights and masks of what
+/// is sampled, say.
+bool outweighs_gathers(const Block& block, const Var& lane) {
+  constexpr int kWeight = 3;
+  const Store* store = block.body.as<Store>();
+  int gathered = 0, others = 0;
+  NodeSet places;  // arithmetic that tells where an element lies is part of its load
+  post_order(store->value, [&](const NodeRef& node) {
+    const Load* load = node.as<Load>();
+    if (!load || !uses_var(node, lane.get()) || is_contiguous(load->indices, lane)) return;
+    ++gathered;
+    for (const Expr& index : load->indices)
+      post_order(index, [&](const NodeRef& part) { places.insert(part.get()); });
+  });
+  post_order(store->value, [&](const NodeRef& node) {
+    const Load* load = node.as<Load>();
+    if (load) others += !uses_var(node, lane.get()) || is_contiguous(load->indices, lane);
+    if (node.as<Binary>() || node.as<Select>()) others += !places.count(node.get());
+  });
+  return gathered > 0 && others >= kWeight * gathered;
+}
 /// On a copy, with all that is element-wise inlined but `kept`.
 Ending ending(const Schedule& s, const std::string& kept, const Target& target) {
   Schedule trial = s;
@@ -471,7 +493,9 @@ ElementLoops element_loops(Schedule& s, BlockHandle block, const Target& target,
                         int_value(row.extent) >= kFewestLanes && target.lanes() >= kFewestLanes;
   if (!writes_vectors) return result;
   // Lanes that load elements one by one and store them as a vector pay where computing takes long.
-  result.gathers = choose_one_of(s, {0, 1}, computes(*body) || rounds(*body) ? 1 : 0, policy) == 1;
+  result.gathers =
+      choose_one_of(s, {0, 1}, computes(*body) || rounds(*body) || outweighs_gathers(*body, lane) ? 1 : 0,
+                    policy) == 1;
   if (result.gathers) result.width = row_width(int_value(row.extent), target);
   return result;
 }

@@ -112,6 +112,32 @@ func main(x: float32[6, 10, 10, 16], bias: float32[24, 1, 1]) -> (out: float32[3
   expect_same_results(func, scheduled);
 }
 
+/// Index, mask and weight of each element are whole vectors, what they choose is not.
+TEST(DefaultTrace, GathersWhereTheRestOutweighsIt) {
+  constexpr const char* kSampled = R"(
+func main(x: float32[8, 400], at: int64[64], w: float32[64]) -> (out: float32[8, 64]) {
+  block root {
+    for c in 0..8 { for i in 0..64 {
+      block out(spatial vc in 0..8 = c, spatial vi in 0..64 = i) {
+        reads x[vc, 0:400], at[vi], w[vi]
+        writes out[vc, vi]
+        out[vc, vi] = {}
+    } } }
+  }
+})";
+  const auto lanes_of = [&](std::string_view value) {
+    std::string text = kSampled;
+    text.replace(text.find("{}"), 2, value);
+    const tir::Func func = tir::parse_func(text),
+                    scheduled = replay(default_trace(func, avx512_target()), func);
+    expect_same_results(func, scheduled);
+    return vector_lanes(scheduled);
+  };
+  EXPECT_EQ(lanes_of("select(0 <= at[vi], x[vc, min(max(at[vi], 0), 399)], 0.0) * w[vi]"),
+            std::vector<int64_t>{16});
+  EXPECT_EQ(lanes_of("x[vc, min(max(at[vi], 0), 399)]"), std::vector<int64_t>{});
+}
+
 TEST(DefaultTrace, RunsInParallelWhatSavesMoreThanTheStartOfALoop) {
   auto is_parallel = [](int cores, double launch_cycles) {
     Target target = avx512_target();
