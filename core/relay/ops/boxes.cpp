@@ -51,8 +51,10 @@ Relation best_boxes_type(RelationContext& c, const Attrs& attrs) {
   return Relation::kSolved;
 }
 
-/// The steps for one class of one image. Few boxes have scores that count: those are gathered, and all after
-/// that is as much work as there are of them.
+/// The steps for one class of one image: the best candidate that is left, again and again, is kept unless it
+/// overlaps one that was. So a box is looked at once, against those kept, and few are where few are wanted.
+/// The best is found among those of groups of candidates, of which only the one it came from has another
+/// afterwards. Where many turn out to overlap, all that overlap what is kept are struck out at once.
 class BestOfClass {
  public:
   BestOfClass(FuncBuilder& f, bool centred, Inputs in, const Shape& result)
@@ -68,26 +70,19 @@ class BestOfClass {
 
   Buffer picks() {
     candidates_ = candidates();
-    const Expr lowest = real(at_score(Expr(0), Expr(0), Expr(0)), -std::numeric_limits<double>::infinity());
-    key_ = gathered("key", scores_->dtype, [&](const std::vector<Var>& row, const Expr& i) {
-      const Expr score = at_score(row[0], row[1], i);
-      return select(is_nan(score), lowest, score);
-    });
-    auto edge = [&](const char* name, Expr Box::*which) {
-      return gathered(name, boxes_->dtype, [this, which](const std::vector<Var>& row, const Expr& i) {
-        return box_at(boxes_, row[0], i, centred_).*which;
-      });
-    };
-    top_ = edge("top", &Box::top), left_ = edge("left", &Box::left);
-    bottom_ = edge("bottom", &Box::bottom), right_ = edge("right", &Box::right);
+    key_ = keys();
     Shape shape = scores_->shape;
     shape[2] = picks_ + count_;
-    return f_.opaque("picks", shape, kInt64,
-                     {candidates_, key_, top_, left_, bottom_, right_, limit_, share_},
+    return f_.opaque("picks", shape, kInt64, {candidates_, key_, boxes_, limit_, share_},
                      [&](const Buffer& out) { return by_row(out, [&](const Row&) { return pick(out); }); });
   }
 
  private:
+  static constexpr int64_t kGroups = 4 * kLanes, kFewestOfGroup = 4 * kLanes;
+  // In comparisons of a vector of boxes with one: what it costs to look at a candidate, and to load a vector
+  // of them.
+  static constexpr int64_t kTurnCost = 8, kLoadCost = 8;
+
   tir::Stmt by_row(const Buffer& out, const std::function<tir::Stmt(const Row&)>& steps) const {
     const Row row(scores_, out, 2, vars_);
     return row.for_each(steps(row));
@@ -98,6 +93,7 @@ class BestOfClass {
   }
   Expr candidate(const Expr& j) const { return load(candidates_, at(j)); }
   Expr number_of_candidates() const { return candidate(count_); }
+  static Expr vectors_of(const Expr& elements) { return floordiv(elements + (kLanes - 1), kLanes); }
 
   /// The boxes whose scores count, in their order, and behind all places how many they are.
   Buffer candidates() const {
@@ -118,76 +114,211 @@ class BestOfClass {
     });
   }
 
-  /// `body`, which stores, for each candidate.
-  tir::Stmt for_candidates(const std::function<tir::Stmt(const Expr& j, const Expr& lane)>& body) const {
-    return loop("v", floordiv(count_ + (kLanes - 1), kLanes), [&](const Expr& v) {
-      return make<tir::If>(less(v * kLanes, number_of_candidates()), in_lanes([&](const Expr& lane) {
-                             const Expr j = v * kLanes + lane;
-                             return make<tir::If>(less(j, number_of_candidates()), body(j, lane));
-                           }));
-    });
-  }
-
-  Buffer gathered(const char* name, DataType dtype,
-                  const std::function<Expr(const std::vector<Var>& row, const Expr& i)>& value) const {
-    return f_.opaque(name, scores_->shape, dtype, {candidates_, scores_, boxes_}, [&](const Buffer& out) {
+  /// The candidates' scores; that of NaN comes last.
+  Buffer keys() const {
+    const Expr lowest = real(at_score(Expr(0), Expr(0), Expr(0)), -std::numeric_limits<double>::infinity());
+    return f_.opaque("key", scores_->shape, scores_->dtype, {candidates_, scores_}, [&](const Buffer& out) {
       return by_row(out, [&](const Row&) {
-        return for_candidates(
-            [&](const Expr& j, const Expr&) { return tir::store(out, at(j), value(vars_, candidate(j))); });
+        return for_vectors(count_, number_of_candidates(), [&](const Expr& j, const Expr&) {
+          const Expr score = at_score(vars_[0], vars_[1], candidate(j));
+          return tir::store(out, at(j), select(is_nan(score), lowest, score));
+        });
       });
     });
   }
 
-  Box box(const Expr& j) const {
-    return {load(top_, at(j)), load(left_, at(j)), load(bottom_, at(j)), load(right_, at(j))};
+  /// `step(i)` for i from 0 below `times` while `goes_on`, which stays false once it is: asked for many at
+  /// once before each.
+  static tir::Stmt repeat(const Expr& times, const std::function<Expr(const Expr& i)>& goes_on,
+                          const std::function<tir::Stmt(const Expr& i)>& step) {
+    constexpr int64_t kAtOnce = 64;
+    const auto within = [&](const Expr& i) { return logical_and(less(i, times), goes_on(i)); };
+    return loop("many", ceildiv(times, Expr(kAtOnce)), [&](const Expr& many) {
+      return make<tir::If>(within(many * kAtOnce), loop("one", kAtOnce, [&](const Expr& one) {
+                             const Expr i = many * kAtOnce + one;
+                             return make<tir::If>(within(i), step(i));
+                           }));
+    });
   }
 
-  /// Again and again the best candidate that is left, which strikes out those that it overlaps. Behind the
-  /// picks lies which are left.
-  tir::Stmt pick(const Buffer& out) const {
-    const Cell number("number", kInt64), best("best", kInt64), best_key("best_key", key_->dtype);
-    const Buffer keys = tir::buffer("keys", {Expr(kLanes)}, key_->dtype, tir::Scope::kLocal),
-                 places = tir::buffer("places", {Expr(kLanes)}, kInt64, tir::Scope::kLocal);
-    auto set_left = [&](const Expr& j, int64_t value) { return tir::store(out, at(picks_ + j), value); };
-    auto is_left = [&](const Expr& j) { return less(Expr(0), load(out, at(picks_ + j))); };
-    const tir::Stmt begin = tir::seq({
-        loop("i", picks_, [&](const Expr& i) { return tir::store(out, at(i), -1); }),
-        for_candidates([&](const Expr& j, const Expr&) { return set_left(j, 1); }),
-        number.set(Expr(0)),
-    });
-    // In each lane the best of its candidates, then of the lanes; the first of equal ones.
-    auto in_order = [&](const Expr& key, const Expr& place, const Expr& than_key, const Expr& than_place) {
-      return logical_or(
-          less(than_place, Expr(0)),
-          logical_or(less(than_key, key), logical_and(equal(key, than_key), less(place, than_place))));
-    };
-    const tir::Stmt none = in_lanes([&](const Expr& lane) { return tir::store(places, {lane}, -1); });
-    const tir::Stmt of_lanes = for_candidates([&](const Expr& j, const Expr& lane) {
-      const Expr key = load(key_, at(j));
-      const Expr better = logical_and(is_left(j), in_order(key, j, load(keys, {lane}), load(places, {lane})));
-      return make<tir::If>(better, tir::seq({tir::store(keys, {lane}, key), tir::store(places, {lane}, j)}));
-    });
-    const tir::Stmt of_all = loop("lane", kLanes, [&](const Expr& lane) {
-      const Expr key = load(keys, {lane}), place = load(places, {lane});
+  /// `body`, which stores, for each number below `end`, at most `most`.
+  static tir::Stmt for_vectors(const Expr& most, const Expr& end,
+                               const std::function<tir::Stmt(const Expr& i, const Expr& lane)>& body) {
+    return repeat(
+        vectors_of(most), [&](const Expr& v) { return less(v * kLanes, end); },
+        [&](const Expr& v) {
+          return in_lanes([&](const Expr& lane) {
+            const Expr i = v * kLanes + lane;
+            return make<tir::If>(less(i, end), body(i, lane));
+          });
+        });
+  }
+
+  /// The best of keys and their places (-1: there is none): of equal keys the first place.
+  struct Best {
+    Buffer keys, places;
+
+    Best(const char* key, const char* place, int64_t number, DataType dtype)
+        : keys(tir::buffer(key, {Expr(number)}, dtype, tir::Scope::kLocal)),
+          places(tir::buffer(place, {Expr(number)}, kInt64, tir::Scope::kLocal)) {}
+    Expr key(const Expr& i) const { return load(keys, {i}); }
+    Expr place(const Expr& i) const { return load(places, {i}); }
+    tir::Stmt clear(const Expr& i) const {
+      return tir::seq({tir::store(keys, {i}, real(key(i), 0)), tir::store(places, {i}, -1)});
+    }
+    /// Takes a key and its place to number i if they are better.
+    tir::Stmt take(const Expr& i, const Expr& key_given, const Expr& place_given) const {
+      const Expr better =
+          logical_or(less(place(i), Expr(0)),
+                     logical_or(less(key(i), key_given),
+                                logical_and(equal(key(i), key_given), less(place_given, place(i)))));
       return make<tir::If>(
-          logical_and(less_equal(Expr(0), place), in_order(key, place, best_key.value(), best.value())),
-          tir::seq({best_key.set(key), best.set(place)}));
+          logical_and(less_equal(Expr(0), place_given), better),
+          tir::seq({tir::store(keys, {i}, key_given), tir::store(places, {i}, place_given)}));
+    }
+  };
+
+  /// `halve` for lanes and as many behind them, until one is left.
+  static tir::Stmt fold_lanes(const std::function<tir::Stmt(const Expr& lane, const Expr& other)>& halve) {
+    std::vector<tir::Stmt> steps;
+    for (int64_t half = kLanes / 2; half > 0; half /= 2) {
+      const Var lane = lathe::var("lane");
+      steps.push_back(tir::for_loop(lane, half, halve(lane, Expr(lane) + half),
+                                    half > 1 ? tir::Iteration::kVectorized : tir::Iteration::kSerial));
+    }
+    return tir::seq(std::move(steps));
+  }
+
+  static Box edges(const Buffer& x, const std::function<std::vector<Expr>(const Expr& edge)>& place) {
+    return {load(x, place(0)), load(x, place(1)), load(x, place(2)), load(x, place(3))};
+  }
+  static tir::Stmt set_edges(const Buffer& x, const Box& box,
+                             const std::function<std::vector<Expr>(const Expr& edge)>& place) {
+    return tir::seq({tir::store(x, place(0), box.top), tir::store(x, place(1), box.left),
+                     tir::store(x, place(2), box.bottom), tir::store(x, place(3), box.right)});
+  }
+
+  /// Behind the picks lies which candidates are left.
+  tir::Stmt pick(const Buffer& out) const {
+    const Cell number("number", kInt64), length("length", kInt64), hit("hit", kInt64),
+        wasted("wasted", kInt64), struck("struck", kInt64);
+    const Best lanes("lane_keys", "lane_places", kLanes, key_->dtype),
+        groups("group_keys", "group_places", kGroups, key_->dtype), best("best_key", "best", 1, key_->dtype);
+    const DataType real_type = boxes_->dtype;
+    const Buffer hits = tir::buffer("hits", {Expr(kLanes)}, kInt64, tir::Scope::kLocal),
+                 found = tir::buffer("found", {Expr(4)}, real_type, tir::Scope::kLocal),
+                 some = tir::buffer("some", {Expr(4), Expr(kLanes)}, real_type, tir::Scope::kLocal),
+                 kept = tir::buffer("kept", {Expr(4), picks_}, real_type);
+    const Expr candidates = number_of_candidates(), chosen = best.place(Expr(0)), share = load(share_, {});
+    auto left = [&](const Expr& j) { return at(picks_ + j); };
+    auto kept_box = [&](const Expr& k) {
+      return edges(kept, [&](const Expr& edge) { return std::vector<Expr>{edge, k}; });
+    };
+
+    const tir::Stmt clear_lanes = in_lanes([&](const Expr& lane) { return lanes.clear(lane); });
+    auto of_lanes = [&](const Best& into, const Expr& i) {
+      return tir::seq({fold_lanes([&](const Expr& lane, const Expr& other) {
+                         return lanes.take(lane, lanes.key(other), lanes.place(other));
+                       }),
+                       tir::store(into.keys, {i}, lanes.key(Expr(0))),
+                       tir::store(into.places, {i}, lanes.place(Expr(0)))});
+    };
+    // The group's candidates lie side by side.
+    auto best_of_group = [&](const Expr& g) {
+      const Expr first = g * length.value(), end = min(first + length.value(), candidates);
+      const tir::Stmt all =
+          loop("v", max(ceildiv(vectors_of(count_), Expr(kGroups)), Expr(kFewestOfGroup / kLanes)),
+               [&](const Expr& v) {
+                 return make<tir::If>(less(first + v * kLanes, end), in_lanes([&](const Expr& lane) {
+                                        const Expr j = first + v * kLanes + lane;
+                                        return make<tir::If>(
+                                            logical_and(less(j, end), less(Expr(0), load(out, left(j)))),
+                                            lanes.take(lane, load(key_, at(j)), j));
+                                      }));
+               });
+      return tir::seq({clear_lanes, all, of_lanes(groups, g)});
+    };
+    const tir::Stmt best_of_groups = loop("g", kGroups, [&](const Expr& g) {
+      return make<tir::If>(less(g * length.value(), candidates), best_of_group(g));
     });
-    const tir::Stmt strike_out = for_candidates([&](const Expr& j, const Expr&) {
-      return make<tir::If>(overlaps(box(best.value()), box(j), load(share_, {})), set_left(j, 0));
+    const tir::Stmt best_of_all = tir::seq({clear_lanes,
+                                            loop("v", kGroups / kLanes,
+                                                 [&](const Expr& v) {
+                                                   return in_lanes([&](const Expr& lane) {
+                                                     const Expr g = v * kLanes + lane;
+                                                     return lanes.take(lane, groups.key(g), groups.place(g));
+                                                   });
+                                                 }),
+                                            of_lanes(best, Expr(0))});
+
+    auto one = [](const Expr& edge) { return std::vector<Expr>{edge}; };
+    const tir::Stmt compare = for_vectors(picks_, number.value(), [&](const Expr& k, const Expr& lane) {
+      return make<tir::If>(overlaps(kept_box(k), edges(found, one), share), tir::store(hits, {lane}, 1));
     });
-    const tir::Stmt take =
-        make<tir::If>(less_equal(Expr(0), best.value()),
-                      tir::seq({tir::store(out, at(number.value()), candidate(best.value())),
-                                number.set(number.value() + 1), set_left(best.value(), 0), strike_out}));
-    // Where a turn finds none the number stays behind, and so do all turns after it.
-    const tir::Stmt turns = loop("turn", picks_, [&](const Expr& turn) {
-      return make<tir::If>(logical_and(equal(number.value(), turn), less(turn, load(limit_, {}))),
-                           tir::seq({none, best.set(Expr(-1)), best_key.set(real(best_key.value(), 0)),
-                                     of_lanes, of_all, take}));
-    });
-    tir::Stmt all = tir::seq({begin, turns});
-    for (const Buffer& buffer : {number.buffer(), best.buffer(), best_key.buffer(), keys, places})
+    const tir::Stmt any =
+        tir::seq({fold_lanes([&](const Expr& lane, const Expr& other) {
+                    return tir::store(hits, {lane}, max(load(hits, {lane}), load(hits, {other})));
+                  }),
+                  hit.set(load(hits, {Expr(0)}))});
+    const tir::Stmt keep = tir::seq({tir::store(out, at(number.value()), candidate(chosen)),
+                                     set_edges(kept, edges(found, one),
+                                               [&](const Expr& edge) {
+                                                 return std::vector<Expr>{edge, number.value()};
+                                               }),
+                                     number.set(number.value() + 1)});
+
+    const Expr unstruck = number.value() - struck.value();
+    const tir::Stmt strike_out = repeat(
+        vectors_of(count_), [&](const Expr& v) { return less(v * kLanes, candidates); },
+        [&](const Expr& v) {
+          auto lane_of = [&](const std::function<tir::Stmt(const Expr& j, const Expr& lane)>& body) {
+            return in_lanes([&](const Expr& lane) {
+              const Expr j = v * kLanes + lane;
+              return make<tir::If>(less(j, candidates), body(j, lane));
+            });
+          };
+          auto in_some = [](const Expr& lane) {
+            return [lane](const Expr& edge) { return std::vector<Expr>{edge, lane}; };
+          };
+          return tir::seq({lane_of([&](const Expr& j, const Expr& lane) {
+                             return set_edges(some, box_at(boxes_, vars_[0], candidate(j), centred_),
+                                              in_some(lane));
+                           }),
+                           repeat(
+                               picks_, [&](const Expr& k) { return less(k, unstruck); },
+                               [&](const Expr& k) {
+                                 const Box better = kept_box(struck.value() + k);
+                                 return lane_of([&](const Expr& j, const Expr& lane) {
+                                   return make<tir::If>(overlaps(better, edges(some, in_some(lane)), share),
+                                                        tir::store(out, left(j), 0));
+                                 });
+                               })});
+        });
+    const Expr pays = less_equal(vectors_of(candidates) * (unstruck + kLoadCost), wasted.value() * kTurnCost);
+    const tir::Stmt waste = tir::seq({wasted.set(wasted.value() + 1),
+                                      make<tir::If>(pays, tir::seq({strike_out, struck.set(number.value()),
+                                                                    wasted.set(Expr(0)), best_of_groups}))});
+    const tir::Stmt turn =
+        tir::seq({tir::store(out, left(chosen), 0),
+                  set_edges(found, box_at(boxes_, vars_[0], candidate(chosen), centred_), one),
+                  in_lanes([&](const Expr& lane) { return tir::store(hits, {lane}, 0); }), compare, any,
+                  best_of_group(floordiv(chosen, length.value())),
+                  make<tir::If>(equal(hit.value(), Expr(0)), keep, waste), best_of_all});
+
+    const Expr most = min(load(limit_, {}), picks_),
+               goes_on = logical_and(less_equal(Expr(0), chosen), less(number.value(), most));
+    tir::Stmt all = tir::seq(
+        {loop("i", picks_, [&](const Expr& i) { return tir::store(out, at(i), -1); }),
+         for_vectors(count_, candidates,
+                     [&](const Expr& j, const Expr&) { return tir::store(out, left(j), 1); }),
+         number.set(Expr(0)), wasted.set(Expr(0)), struck.set(Expr(0)),
+         length.set(max(ceildiv(vectors_of(candidates), Expr(kGroups)) * kLanes, Expr(kFewestOfGroup))),
+         loop("g", kGroups, [&](const Expr& g) { return groups.clear(g); }), best_of_groups, best_of_all,
+         repeat(
+             count_, [&](const Expr&) { return goes_on; }, [&](const Expr&) { return turn; })});
+    for (const Buffer& buffer :
+         {number.buffer(), length.buffer(), hit.buffer(), wasted.buffer(), struck.buffer(), lanes.keys,
+          lanes.places, groups.keys, groups.places, best.keys, best.places, hits, found, some, kept})
       all = make<tir::Alloc>(buffer, all);
     return all;
   }
@@ -197,7 +328,7 @@ class BestOfClass {
   const Buffer boxes_, scores_, least_, limit_, share_;
   const Expr count_, picks_;
   const std::vector<Var> vars_ = variables_of(scores_);
-  Buffer candidates_, key_, top_, left_, bottom_, right_;
+  Buffer candidates_, key_;
 };
 
 Buffers best_boxes(FuncBuilder& f, const Attrs& attrs, Inputs in, const Type& result) {
