@@ -124,6 +124,23 @@ TEST(OnnxRunSizes, ManyBoxesThatOverlap) {
          {"least", floats({.8F}, {1})}});
 }
 
+// Of more than there are groups for, and of which nearly all overlap few.
+TEST(OnnxRunSizes, BoxesByTheThousand) {
+  for (const auto& [count, size, most] : {std::array<int64_t, 3>{500, 9, 500}, {4500, 1, 30}}) {
+    Tensor boxes = random_floats({1, count, 4}, 0, 10, 5);
+    const Tensor sizes = random_floats({1, count, 2}, 0, static_cast<float>(size), 6);
+    for (int64_t i = 0; i < count; ++i)
+      for (int64_t k : {0, 1})
+        boxes.as<float>()[4 * i + 2 + k] = boxes.as<float>()[4 * i + k] + sizes.as<float>()[2 * i + k];
+    Tensor scores = random_floats({1, 1, count}, 0, 1, 7);
+    // Many of one score: the first comes first.
+    for (int64_t i = 0; i < count; ++i) scores.as<float>()[i] = std::round(scores.as<float>()[i] * 100) / 100;
+    expect_as_known(
+        node("NonMaxSuppression", {"b", "s", "most", "overlap"}, {"y"}),
+        {{"b", boxes}, {"s", scores}, {"most", vector_of({most})}, {"overlap", floats({.1F}, {1})}});
+  }
+}
+
 TEST(OnnxRunSizes, OrdersOfOpenRows) {
   Tensor x = random_floats({3, 37}, -4, 4, 3);
   // Many are equal, and some are no numbers.
