@@ -181,6 +181,22 @@ TEST(Rows, AnImageIsOneLine) {
   expect_same_results(func, replay(trace, func));
 }
 
+// A row of a few vectors, the last of them not whole, is in registers from its first step to its last.
+TEST(Rows, OfFewVectorsHaveNoLoops) {
+  for (int64_t length : {17, 40, 64}) {
+    const tir::Func func = standardized({3, 5, length}, 2),
+                    scheduled = replay(default_trace(func, avx512_target()), func);
+    expect_same_results(func, scheduled);
+    std::vector<int64_t> loops;
+    post_order(scheduled, [&](const NodeRef& node) {
+      const auto* loop = node.as<tir::For>();
+      if (loop && loop->iteration == tir::Iteration::kSerial && !is_int(loop->extent, 1))
+        loops.push_back(int_value(loop->extent));
+    });
+    EXPECT_EQ(loops, (std::vector<int64_t>{5, 3})) << length << ": more than those over rows";
+  }
+}
+
 TEST(RowProgram, KnowsWhatIsNone) {
   EXPECT_FALSE(row_program(matmul(16, 16, 16)));
   EXPECT_FALSE(row_program(dense(1, 32, 32)));
