@@ -80,13 +80,19 @@ inline constexpr size_t kNamesRemembered = 4096;  // of workers, with the keys t
 
 // Sizes on the wire, in bytes. A larger frame never reaches the decoder.
 inline constexpr size_t kFrameLimit = 16 << 20;
-inline constexpr size_t kTextLimit = 8 << 20;      // workload, trace
-inline constexpr size_t kDeviceLimit = 64 << 10;   // a device's JSON, of this depth
-inline constexpr int kDeviceDepth = 8;             // as of packs (db/pack_import.cpp)
-inline constexpr size_t kDeviceNameLimit = 1024;   // of each of its names; so too
-inline constexpr size_t kNameLimit = 256;          // worker, backend
-inline constexpr size_t kTargetLimit = 16 << 10;   // target: LLVM feature lists are long
-inline constexpr size_t kMessageLimit = 16 << 10;  // error text
+inline constexpr size_t kUpFrameLimit = 1 << 20;  // to the tracker, which is told no programs
+// Of the messages of one connection, and of all, what may wait to be taken; more is nobody's who is well. A
+// message whose frames do not end waits for ever, and 2 bytes of it take 64.
+inline constexpr uint64_t kHeldOfOne = 2 << 20, kHeldOfAll = 4 << 20;
+inline constexpr uint64_t kHeldWithKeys = 16 << 20;  // of all; encrypted, no frame is smaller than 35 bytes
+inline constexpr uint64_t kHeldFromTracker = 24 << 20;  // a frame, and what a worker has no time for
+inline constexpr size_t kTextLimit = 8 << 20;           // workload, trace
+inline constexpr size_t kDeviceLimit = 64 << 10;        // a device's JSON, of this depth
+inline constexpr int kDeviceDepth = 8;                  // as of packs (db/pack_import.cpp)
+inline constexpr size_t kDeviceNameLimit = 1024;        // of each of its names; so too
+inline constexpr size_t kNameLimit = 256;               // worker, backend
+inline constexpr size_t kTargetLimit = 16 << 10;        // target: LLVM feature lists are long
+inline constexpr size_t kMessageLimit = 16 << 10;       // error text
 inline constexpr size_t kSamplesLimit = 100000;
 inline constexpr size_t kHoldingLimit = 4096;
 inline constexpr size_t kBlobLimit = 16 << 20;   // a built candidate

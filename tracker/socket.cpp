@@ -4,28 +4,33 @@
 
 #include <algorithm>
 #include <atomic>
-#include <cstring>
 #include <mutex>
 #include <set>
 #include <thread>
 #include <zmq.hpp>
 
 #include "core/support/error.h"
+#include "tracker/connections.h"
 #include "tracker/defaults.h"
 
 namespace lathe::wire {
 namespace {
 
-constexpr int kQueuedFrames = 10000;  // per peer, each way; beyond it, frames to that peer are dropped
+constexpr const char* kTooMuch = "it sends more than is taken, or a message without end";
+
+// Per peer; beyond it, frames to that peer are dropped. To a worker go as many leases as it may hold, and to
+// the tracker pieces of what was built for it, a quarter of a mebibyte each, which nobody may ever read.
+constexpr int kQueuedFrames = 10000;
+constexpr int kQueuedDown = 1100, kQueuedUp = 256;
 
 /// What both ends have in common: no waiting at the end, bounded frames, and dead connections noticed.
-void set_common_options(zmq::socket_t& socket) {
+void set_common_options(zmq::socket_t& socket, size_t frame_limit, int queued) {
   // Whatever matters is said again until it is acknowledged: nothing unsent is worth waiting for.
   socket.set(zmq::sockopt::linger, 0);
-  socket.set(zmq::sockopt::sndhwm, kQueuedFrames);
+  socket.set(zmq::sockopt::sndhwm, queued);
   socket.set(zmq::sockopt::rcvhwm, kQueuedFrames);
   // Of a longer frame ZeroMQ ends the connection at its head, before there is memory for the rest (S3).
-  socket.set(zmq::sockopt::maxmsgsize, static_cast<int64_t>(defaults::kFrameLimit));
+  socket.set(zmq::sockopt::maxmsgsize, static_cast<int64_t>(frame_limit));
   // Who connects and does not come to the end of a handshake holds a descriptor of ours no longer.
   socket.set(zmq::sockopt::handshake_ivl, static_cast<int>(defaults::kSilence.count()));
   // For a host that vanished without a word; a worker's silence is noticed long before by heartbeats.
@@ -33,51 +38,9 @@ void set_common_options(zmq::socket_t& socket) {
   socket.set(zmq::sockopt::ipv6, true);
 }
 
-/// The handshakes of a socket that fail, as ZeroMQ reports them. On the thread of the socket.
-class Handshakes {
- public:
-  Handshakes(zmq::context_t& context, zmq::socket_t& socket) : watched_(socket), events_(context, ZMQ_PAIR) {
-    // Client::reconnect makes one after the other in one context: each has an address of its own.
-    static std::atomic<uint64_t> count{0};
-    const std::string address = fmt::format("inproc://handshakes-{}", count++);
-    // Before bind() or connect(), so that no failure goes unheard. Success is not asked for: HELLO tells it.
-    CHECK(zmq_socket_monitor(watched_.handle(), address.c_str(),
-                             ZMQ_EVENT_HANDSHAKE_FAILED_AUTH | ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL |
-                                 ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL) == 0);
-    events_.set(zmq::sockopt::linger, 0);
-    events_.connect(address);
-  }
-  // A null address ends the monitor; it must be gone before the socket that it watches.
-  ~Handshakes() { zmq_socket_monitor(watched_.handle(), nullptr, 0); }
-
-  struct Failure {
-    uint16_t event;  // ZMQ_EVENT_...
-    uint32_t value;  // a status of the authentication, or a protocol error
-  };
-  std::optional<Failure> take() {
-    zmq::message_t part;
-    std::vector<std::string> parts;
-    try {
-      do {
-        if (!events_.recv(part, zmq::recv_flags::dontwait)) return std::nullopt;
-        parts.push_back(part.to_string());
-      } while (part.more());
-    } catch (const zmq::error_t&) {
-      return std::nullopt;
-    }
-    // The first part is the event and its value, packed; the second is an address, which nobody needs.
-    // A layout of libzmq's own: 16 bits of event and 32 of value, unpadded (zmq_socket_monitor(3)).
-    Failure failure{};
-    if (parts[0].size() != sizeof failure.event + sizeof failure.value) return std::nullopt;
-    memcpy(&failure.event, parts[0].data(), sizeof failure.event);
-    memcpy(&failure.value, parts[0].data() + sizeof failure.event, sizeof failure.value);
-    return failure;
-  }
-
- private:
-  zmq::socket_t& watched_;
-  zmq::socket_t events_;
-};
+std::optional<HeldLimits> limits_over(const std::string& endpoint, HeldLimits limits) {
+  return endpoint.starts_with("tcp://") ? std::optional(limits) : std::nullopt;
+}
 
 /// 32 bytes as 40 characters; "" for others.
 std::string text_of_key(const std::string& raw) {
@@ -225,7 +188,7 @@ struct Server::Sockets {  // the last one ends first
   zmq::context_t context;
   std::unique_ptr<Gatekeeper> gatekeeper;
   std::unique_ptr<zmq::socket_t> router;
-  std::unique_ptr<Handshakes> handshakes;
+  std::unique_ptr<Connections> connections;
 };
 
 Server::Server(const std::string& endpoint, const std::optional<ServerKeys>& keys)
@@ -249,7 +212,7 @@ void Server::listen() {
   if (keys_) sockets_->gatekeeper = std::make_unique<Gatekeeper>(sockets_->context, keys_->allowed);
   sockets_->router = std::make_unique<zmq::socket_t>(sockets_->context, zmq::socket_type::router);
   zmq::socket_t& router = *sockets_->router;
-  set_common_options(router);
+  set_common_options(router, defaults::kUpFrameLimit, kQueuedDown);
   // Without it, a worker whose old connection is not yet known to be dead would be turned away. With keys,
   // the farm holds against it that the key is another's (Farm::receive).
   router.set(zmq::sockopt::router_handover, true);  // a worker that reconnects is the same peer
@@ -257,6 +220,9 @@ void Server::listen() {
     router.set(zmq::sockopt::curve_server, true);
     router.set(zmq::sockopt::curve_secretkey, keys_->secret_key);
   }
+  sockets_->connections = std::make_unique<Connections>(
+      sockets_->context, router, keys_.has_value(),
+      limits_over(endpoint_, {defaults::kHeldOfOne, keys_ ? defaults::kHeldWithKeys : defaults::kHeldOfAll}));
   try {
     router.bind(endpoint_);
   } catch (const zmq::error_t& error) {
@@ -264,7 +230,6 @@ void Server::listen() {
   }
   // With the number of the port where * asked for any.
   endpoint_ = router.get(zmq::sockopt::last_endpoint);
-  sockets_->handshakes = std::make_unique<Handshakes>(sockets_->context, router);
 }
 
 void Server::admit(std::vector<std::string> keys) {
@@ -279,11 +244,13 @@ Server::~Server() = default;
 std::vector<std::string> Server::refusals() {
   std::set<std::string> refused;
   if (sockets_->gatekeeper) refused = sockets_->gatekeeper->take_refused();
-  while (const auto failure = sockets_->handshakes->take()) {
-    if (failure->event == ZMQ_EVENT_HANDSHAKE_FAILED_AUTH) continue;  // the gatekeeper's own
+  for (const std::string& address : sockets_->connections->take_cut_off())
+    refused.insert(fmt::format("{}: {}", address, kTooMuch));
+  for (const Connections::Failure& failure : sockets_->connections->take_failures()) {
+    if (failure.event == ZMQ_EVENT_HANDSHAKE_FAILED_AUTH) continue;  // the gatekeeper's own
     // Whoever notices first that one side has keys and the other none hangs up.
-    const bool hung_up = failure->event == ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL ||
-                         failure->value == ZMQ_PROTOCOL_ERROR_ZMTP_MECHANISM_MISMATCH;
+    const bool hung_up = failure.event == ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL ||
+                         failure.value == ZMQ_PROTOCOL_ERROR_ZMTP_MECHANISM_MISMATCH;
     // ZeroMQ says that a handshake failed, seldom why: what it is most likely to have been.
     refused.insert(!hung_up ? "a peer that has another key for this tracker, or does not speak its protocol"
                    : sockets_->gatekeeper
@@ -315,6 +282,8 @@ std::optional<Frame> Server::receive(std::chrono::milliseconds timeout, int desc
     std::string key;
     do {
       if (!sockets_->router->recv(part, zmq::recv_flags::dontwait)) return std::nullopt;
+      if (!parts.empty())
+        sockets_->connections->taken(part);  // the first is the peer's name, which did not travel
       parts.push_back(part.to_string());
       // Set by the gatekeeper for the connection: no peer can say it itself.
       if (const char* id = zmq_msg_gets(part.handle(), "User-Id")) key = id;
@@ -332,7 +301,7 @@ std::optional<Frame> Server::receive(std::chrono::milliseconds timeout, int desc
 struct Client::Sockets {  // the last one ends first
   zmq::context_t context;
   std::unique_ptr<zmq::socket_t> dealer;
-  std::unique_ptr<Handshakes> handshakes;
+  std::unique_ptr<Connections> connections;
 };
 
 Client::Client(std::string endpoint, std::string peer, std::optional<ClientKeys> keys)
@@ -346,10 +315,11 @@ Client::Client(std::string endpoint, std::string peer, std::optional<ClientKeys>
 Client::~Client() = default;
 
 std::optional<std::string> Client::refusal() {
-  std::optional<Handshakes::Failure> last;
+  if (!sockets_->connections->take_cut_off().empty()) return kTooMuch;
+  const std::vector<Connections::Failure> failures = sockets_->connections->take_failures();
+  if (failures.empty()) return std::nullopt;
   // ZeroMQ tries again and again: the newest failure is what stands in the way now.
-  while (const auto failure = sockets_->handshakes->take()) last = failure;
-  if (!last) return std::nullopt;
+  const Connections::Failure* last = &failures.back();
   if (last->event == ZMQ_EVENT_HANDSHAKE_FAILED_AUTH)
     return fmt::format("it does not list the key {}", keys_ ? keys_->own.public_key : "");
   if (!keys_) return "it wants keys (--key and --tracker-key), or is no tracker";
@@ -360,10 +330,10 @@ std::optional<std::string> Client::refusal() {
 }
 
 void Client::reconnect() {
-  sockets_->handshakes.reset();
+  sockets_->connections.reset();
   sockets_->dealer = std::make_unique<zmq::socket_t>(sockets_->context, zmq::socket_type::dealer);
   zmq::socket_t& dealer = *sockets_->dealer;
-  set_common_options(dealer);
+  set_common_options(dealer, defaults::kFrameLimit, kQueuedUp);
   // The same over all reconnections, so that the tracker knows the worker again.
   dealer.set(zmq::sockopt::routing_id, peer_);
   dealer.set(zmq::sockopt::reconnect_ivl, static_cast<int>(defaults::kReconnectFirst.count()));
@@ -373,7 +343,9 @@ void Client::reconnect() {
     dealer.set(zmq::sockopt::curve_publickey, keys_->own.public_key);
     dealer.set(zmq::sockopt::curve_secretkey, keys_->own.secret_key);
   }
-  sockets_->handshakes = std::make_unique<Handshakes>(sockets_->context, dealer);
+  sockets_->connections = std::make_unique<Connections>(
+      sockets_->context, dealer, keys_.has_value(),
+      limits_over(endpoint_, {defaults::kHeldFromTracker, defaults::kHeldFromTracker}));
   try {
     dealer.connect(endpoint_);
   } catch (const zmq::error_t& error) {
@@ -384,7 +356,7 @@ void Client::reconnect() {
 
 void Client::send(const std::string& bytes) {
   // When the queue is full the tracker has been away for long: whatever matters is said again.
-  // zmq's queue of kQueuedFrames, which is memory of ours.
+  // zmq's queue of kQueuedUp, which is memory of ours.
   try_send(*sockets_->dealer, bytes, zmq::send_flags::none);
 }
 
@@ -392,6 +364,7 @@ std::optional<std::string> Client::receive() {
   try {
     zmq::message_t message;
     if (!sockets_->dealer->recv(message, zmq::recv_flags::dontwait)) return std::nullopt;
+    sockets_->connections->taken(message);
     return message.to_string();
   } catch (const zmq::error_t& error) {
     if (error.num() == EINTR) return std::nullopt;
@@ -404,7 +377,7 @@ int Client::descriptor() const { return sockets_->dealer->get(zmq::sockopt::fd);
 // There is no call to wait for a queue; ending the context with a linger time is what ZeroMQ offers.
 void Client::flush(std::chrono::milliseconds timeout) {
   sockets_->dealer->set(zmq::sockopt::linger, static_cast<int>(timeout.count()));
-  sockets_->handshakes.reset();
+  sockets_->connections.reset();
   sockets_->dealer.reset();
   sockets_ =
       std::make_unique<Sockets>();  // ending the old context waits for the queue, at most the linger time

@@ -14,7 +14,7 @@ import struct
 import tempfile
 import time
 
-from tracker_process import Tracker, check, wait_for
+from tracker_process import Tracker, check, free_port, wait_for
 
 MIB = 1 << 20
 GREETING = b"\xff" + bytes(8) + b"\x7f" + b"\x03\x01" + b"NULL".ljust(20, b"\0") + b"\0" + bytes(31)
@@ -60,7 +60,7 @@ def connected(tracker):
 def dial(tracker, properties=None, greeting=GREETING):
     """A connection with its handshake said, as a DEALER's."""
     stranger = connected(tracker)
-    stranger.sendall(greeting + ready(properties or {b"Socket-Type": b"DEALER", b"Identity": b""}))
+    try_to("sendall", stranger, greeting + ready(properties or {b"Socket-Type": b"DEALER", b"Identity": b""}))
     return stranger
 
 
@@ -126,6 +126,68 @@ def frames_without_end(tracker):
                 try_to("sendall", stranger, many)
             serves(tracker, f"frames of {len(body)} bytes without end")
     wait_for("memory to be given back", lambda: memory_of(tracker) < before + 128 * MIB, 20)
+
+
+def dial_over_tcp(port):
+    stranger = socket.create_connection(("127.0.0.1", port), timeout=10)
+    stranger.sendall(GREETING + ready({b"Socket-Type": b"DEALER", b"Identity": b""}))
+    said = b""
+    while b"READY" not in said:  # what comes before it ends the connection
+        check(piece := stranger.recv(4096), f"no handshake: {said}")
+        said += piece
+    return stranger
+
+
+def is_cut_off(stranger, data, count):
+    try:
+        for _ in range(count):
+            stranger.sendall(data)
+        while stranger.recv(65536):
+            pass
+    except TimeoutError:
+        return False
+    except OSError:
+        pass
+    return True
+
+
+def hung_up(stranger):
+    stranger.setblocking(False)
+    try:
+        return not stranger.recv(1)
+    except BlockingIOError:
+        return False
+    except OSError:
+        return True
+
+
+def messages_without_end(tracker):
+    """Over TCP: one message of frames without end, whole ones faster than they are taken, by one or by many at once;
+    libzmq bounds neither. Who says little stays."""
+    port = int(tracker.listen.rpartition(":")[2])
+    before = memory_of(tracker)
+    quiet = dial_over_tcp(port)
+    for body in (b"", b"x", b"x" * 60000):
+        endless = frame(body, more=True) * (65536 // (len(body) + 1) + 1)
+        with dial_over_tcp(port) as stranger:
+            check(is_cut_off(stranger, endless, 1024), f"a message of frames of {len(body)} bytes has no end")
+        serves(tracker, f"a message of frames of {len(body)} bytes")
+    many = [dial_over_tcp(port) for _ in range(16)]
+    for stranger in many:
+        try_to("sendall", stranger, frame(b"", more=True) * MIB)
+    wait_for("one of many to be cut off", lambda: any(hung_up(stranger) for stranger in many), 20)
+    check(not all(hung_up(stranger) for stranger in many), "all are cut off")
+    for stranger in many:
+        stranger.close()
+    with dial_over_tcp(port) as stranger:
+        check(is_cut_off(stranger, frame(b"x" * (2 * MIB)), 1), "a frame of 2 MiB is taken")
+    check(memory_of(tracker) < before + 256 * MIB, "messages without end are kept")
+    quiet.sendall(frame(b"\x08\x01"))
+    said = quiet.recv(4096)
+    check(b"envelope" in said, f"who said little is cut off too: {said}")
+    quiet.close()
+    with open(tracker.path("log")) as log:
+        check("a message without end" in log.read(), "it is not said")
 
 
 def messages_of_no_worker(tracker):
@@ -232,6 +294,11 @@ def main():
             attack(tracker)
             check(tracker.process.poll() is None, f"{attack.__name__} ended the tracker")
             print(f"{attack.__name__}: held off in {time.monotonic() - begun:.1f} s", flush=True)
+    with tempfile.TemporaryDirectory() as folder:
+        over_tcp = Tracker(folder)
+        over_tcp.listen = f"tcp://127.0.0.1:{free_port()}"
+        with over_tcp:
+            messages_without_end(over_tcp)
 
 
 if __name__ == "__main__":

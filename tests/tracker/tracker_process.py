@@ -67,6 +67,7 @@ class Tracker:
     def __init__(self, folder, *words):
         self.folder, self.words = folder, words
         self.port = free_port()
+        self.listen = "ipc://" + self.path("socket")
         self.tokens = {}
 
     def path(self, name):
@@ -88,7 +89,7 @@ class Tracker:
         self.log = open(self.path("log"), "a")
         self.said_by_others = self.log.tell()
         self.process = subprocess.Popen(
-            [TUNE, "tracker", "--db", self.path("tuning.db"), "--listen", "ipc://" + self.path("socket"), "--http",
+            [TUNE, "tracker", "--db", self.path("tuning.db"), "--listen", self.listen, "--http",
              f"127.0.0.1:{self.port}", *users, *self.words], stdout=self.log, stderr=self.log)
         wait_for("the tracker to serve", self.serves)
 
