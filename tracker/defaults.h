@@ -36,6 +36,10 @@ inline constexpr milliseconds kPreferOther{5000};
 // Where no worker is that could race, one is waited for.
 inline constexpr milliseconds kRaceLimit{900000};
 inline constexpr double kRaceTurns = 120, kRaceRun = 300;  // seconds
+// What a worker believes of a lease: for more it keeps neither a place nor a processor.
+inline constexpr milliseconds kLongestLease{3600000};
+inline constexpr double kLongestStage = 900;              // seconds, of a build or a run
+inline constexpr size_t kLeaseBytes = size_t{256} << 20;  // of the texts of all that it has
 inline constexpr milliseconds kRaceWaits{30000};
 inline constexpr uint32_t kOverdueToSuspect = 3;  // leases that one worker lets pass their time
 // Leases that the workers of one key hand back while none of them measures anything: more than a fleet that

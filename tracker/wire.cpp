@@ -1,5 +1,6 @@
 #include "tracker/wire.h"
 
+#include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
 
@@ -28,6 +29,11 @@ std::vector<uint64_t> leases(const List& list, const char* field) {
   if (static_cast<size_t>(list.size()) > kHoldingLimit)
     fail("{} lists {} leases, more than the limit of {}", field, list.size(), kHoldingLimit);
   return {list.begin(), list.end()};
+}
+
+double seconds(double value, const char* field) {
+  if (!(value >= 0 && value <= kLongestStage)) fail("{} is {}, must be 0..{}", field, value, kLongestStage);
+  return value;
 }
 
 double finite(double value, const char* field) {
@@ -78,8 +84,8 @@ Evaluation get(const pb::Evaluation& from) {
   // Pools and sets of processors are made of it.
   if (from.threads() < 1 || from.threads() > 4096)
     fail("evaluation.threads is {}, must be 1..4096", from.threads());
-  if (from.max_samples() > kSamplesLimit)
-    fail("evaluation.max_samples is {}, more than the limit of {}", from.max_samples(), kSamplesLimit);
+  if (const uint32_t samples = std::max(from.min_samples(), from.max_samples()); samples > kSamplesLimit)
+    fail("evaluation.max_samples is {}, more than the limit of {}", samples, kSamplesLimit);
   if (from.dims_size() > kDimsLimit)
     fail("evaluation.dims has {} entries, more than {}", from.dims_size(), kDimsLimit);
   for (int64_t dim : from.dims())
@@ -88,12 +94,12 @@ Evaluation get(const pb::Evaluation& from) {
           .warmup = from.warmup(),
           .min_samples = from.min_samples(),
           .max_samples = from.max_samples(),
-          .budget_seconds = finite(from.budget_seconds(), "evaluation.budget_seconds"),
+          .budget_seconds = seconds(from.budget_seconds(), "evaluation.budget_seconds"),
           .relative_interval = finite(from.relative_interval(), "evaluation.relative_interval"),
           .incumbent_seconds = finite(from.incumbent_seconds(), "evaluation.incumbent_seconds"),
           .tolerance = finite(from.tolerance(), "evaluation.tolerance"),
-          .build_limit_seconds = finite(from.build_limit_seconds(), "evaluation.build_limit_seconds"),
-          .run_limit_seconds = finite(from.run_limit_seconds(), "evaluation.run_limit_seconds"),
+          .build_limit_seconds = seconds(from.build_limit_seconds(), "evaluation.build_limit_seconds"),
+          .run_limit_seconds = seconds(from.run_limit_seconds(), "evaluation.run_limit_seconds"),
           .cold_cache = from.cold_cache(),
           .far_weights = from.far_weights(),
           .dims = {from.dims().begin(), from.dims().end()}};
@@ -207,6 +213,8 @@ void put(const Lease& from, pb::Envelope& envelope) {
 Message get(const pb::Lease& from) {
   const Part part = enumerator(from.part(), Part::kRace, "lease.part");
   const bool is_built = part == Part::kRun || part == Part::kRace;
+  if (const milliseconds limit(from.limit_ms()); limit > kLongestLease)
+    fail("lease.limit_ms is {}, more than the limit of {}", from.limit_ms(), kLongestLease.count());
   const size_t limit = part == Part::kRace ? kModuleLimit : kBlobLimit;
   return Lease{.lease = from.lease(),
                .trial = from.trial(),

@@ -13,6 +13,9 @@ namespace {
 
 // Leases that a late copy may name: the tracker sends one again for seconds, not for hours.
 constexpr size_t kDoneRemembered = 4096;
+// Of the leases that its credit allows: acknowledgements get lost, and the tracker then gives new ones.
+constexpr size_t kLeasesToCredit = 4;
+constexpr int kWrongToGiveUp = 3;
 
 /// Whether what it runs comes from the tracker.
 bool comes_built(const wire::Lease& lease) {
@@ -72,6 +75,7 @@ void Agent::on(const wire::Welcome& welcome) {
 
 void Agent::on(const wire::Lease& lease) {
   if (tasks_.contains(lease.lease) || done_.contains(lease.lease)) return;  // a second copy
+  if (!has_room(lease)) return;
   // It was under way when DRAIN was sent.
   if (draining_) {
     returned_.push_back(lease.lease);
@@ -83,6 +87,17 @@ void Agent::on(const wire::Lease& lease) {
   task.lease = lease;
   task.deadline = now_ + Time(lease.limit_ms);
   task.result = {.lease = lease.lease, .trial = lease.trial, .attempt = lease.attempt};
+}
+
+/// False for what no tracker of ours gives; whether it meant it or not, it says it again.
+bool Agent::has_room(const wire::Lease& lease) const {
+  size_t bytes = lease.workload.size() + lease.trace.size();
+  for (const auto& [id, task] : tasks_) bytes += task.lease.workload.size() + task.lease.trace.size();
+  const size_t credit = settings_.builders + 1 + settings_.ahead;
+  if (tasks_.size() < kLeasesToCredit * credit && returned_.size() < kHoldingLimit && bytes <= kLeaseBytes)
+    return true;
+  actions_->ignored = "more leases than this worker asks for";
+  return false;
 }
 
 void Agent::on(const wire::ResultAck& ack) {
@@ -183,6 +198,7 @@ void Agent::fetch_more() {
     if (coming_ && coming_->blob() == wanted) return;
     // What had come of another is dropped: its lease is gone, or an earlier one lacks something.
     coming_.emplace(wanted);
+    wrong_ = 0;
     return ask();
   }
   coming_.reset();
@@ -205,6 +221,11 @@ void Agent::on(const wire::BlobChunk& chunk) {
     if (task.lease.part != wire::Part::kRace) return blobs_.add(digest, bytes);
     if (digest == task.lease.artifact.digest) task.artifact = bytes;
     if (digest == task.lease.reference.digest) task.reference = bytes;
+  } else if (coming_->next(0).offset == 0 && ++wrong_ >= kWrongToGiveUp) {
+    Task& task = tasks_.at(coming_for_);
+    task.result.outcome = Outcome::kBuildFailed;
+    task.result.message = fmt::format("the bytes that come for {} are others", coming_->blob().digest);
+    spool(task);
   } else {
     // The next piece; or, where the sum is wrong, the first one again.
     ask();

@@ -77,6 +77,7 @@ struct Actions {
   std::vector<wire::Message> send;
   bool reconnect = false;  // the connection seems dead: make a new one
   bool exit = false;
+  std::string ignored;  // what of the tracker's, and why
   std::string refused;  // why the tracker does not take us: never, with exit, or not now
 };
 
@@ -105,6 +106,7 @@ class Agent {
   void receive(const wire::Message& message);
   void on(const wire::Welcome& welcome);
   void on(const wire::Lease& lease);
+  bool has_room(const wire::Lease& lease) const;
   void on(const wire::ResultAck& ack);
   void on(const wire::Heartbeat&) {}
   void on(const wire::Cancel& cancel) { drop(cancel.lease); }
@@ -148,6 +150,7 @@ class Agent {
   std::set<LeaseId> done_;          // late copies of these leases are ignored
   std::deque<LeaseId> done_order_;
   std::optional<wire::BlobFetch> coming_;
+  int wrong_ = 0;  // times that what came was not what its digest says, of this one
   LeaseId coming_for_ = 0;
   Time asked_{0};  // for its next piece, last
   wire::BlobCache blobs_{defaults::kRunnerStoreBytes};

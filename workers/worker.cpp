@@ -74,6 +74,11 @@ int builders_of(const WorkerSettings& settings) {
   return settings.builders > 0 ? settings.builders : static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN));
 }
 
+constexpr int kFramesTogether = 256;
+// Lines of what a tracker says, in so long, and bytes of one.
+constexpr int kMostLogged = 100;
+constexpr std::chrono::hours kLogged{1};
+constexpr size_t kLongestLogged = 1024;
 constexpr uint64_t kModuleShare = 8;  // of the memory, for the two modules of a race, which are copied once
 
 uint64_t memory_bytes() {
@@ -104,9 +109,15 @@ class Worker {
                     kWhat[static_cast<int>(settings_.duty)]));
     step(Tick{});
     while (!exit_) {
-      // All of them before waiting: ZeroMQ's descriptor tells of what comes, not of what is there.
-      while (const auto frame = client_.receive()) hear(*frame);
-      wait();
+      // All of them before waiting: ZeroMQ's descriptor tells of what comes, not of what is there. But a
+      // tracker that never stops keeps no signal and no tick away.
+      int count = 0;
+      for (; count < kFramesTogether; ++count) {
+        const auto frame = client_.receive();
+        if (!frame) break;
+        hear(*frame);
+      }
+      wait(/*more=*/count == kFramesTogether);
       if (signals_.take()) {
         log("draining; a second signal hands everything back");
         step(Terminate{});
@@ -122,9 +133,12 @@ class Worker {
       if (monotonic_now() >= next_tick_) {
         next_tick_ = monotonic_now() + defaults::kTick;
         step(Tick{});
+        // With a tick, however often a tracker says that it knows this worker, and that it does not.
+        if (agent_.serving() != served_) log_of_tracker(served_ ? "lost the tracker" : "connected");
+        served_ = agent_.serving();
         if (const auto refusal = client_.refusal(); refusal && *refusal != said_) {
           said_ = *refusal;
-          log(fmt::format("the tracker at {} refuses this worker: {}", settings_.tracker, said_));
+          log_of_tracker(fmt::format("the tracker at {} refuses this worker: {}", settings_.tracker, said_));
         }
       }
     }
@@ -140,21 +154,21 @@ class Worker {
     try {
       step(wire::decode(frame));
     } catch (const Error& error) {
-      log(fmt::format("from the tracker: {}", error.what()));
+      log_of_tracker(fmt::format("from the tracker: {}", error.what()));
     }
   }
 
-  void wait() {
+  void wait(bool more) {
     std::vector<pollfd> ready = {{client_.descriptor(), POLLIN, 0}, {signals_.descriptor(), POLLIN, 0}};
     for (int descriptor : pipeline_.descriptors()) ready.push_back({descriptor, POLLIN, 0});
     const Time timeout =
         // What ended without a child is told by no descriptor.
-        pipeline_.has_ended() ? Time(0) : std::clamp(next_tick_ - monotonic_now(), Time(0), defaults::kTick);
+        more || pipeline_.has_ended() ? Time(0)
+                                      : std::clamp(next_tick_ - monotonic_now(), Time(0), defaults::kTick);
     poll(ready.data(), ready.size(), static_cast<int>(timeout.count()));
   }
 
   void step(const Event& event) {
-    const bool served = agent_.serving();
     Actions actions = agent_.step(event, monotonic_now());
     // In this order: what is said goes over the new connection, and what is discarded makes room for what is
     // built.
@@ -175,9 +189,17 @@ class Worker {
     if (actions.exit)
       refused_ = actions.refused;
     else if (!actions.refused.empty() && actions.refused != said_)
-      log(fmt::format("the tracker at {} refuses: {}", settings_.tracker, actions.refused));
+      log_of_tracker(fmt::format("the tracker at {} refuses: {}", settings_.tracker, actions.refused));
     if (!actions.refused.empty()) said_ = actions.refused;
-    if (agent_.serving() != served) log(served ? "lost the tracker" : "connected");
+    if (!actions.ignored.empty()) log_of_tracker(fmt::format("from the tracker: {}", actions.ignored));
+  }
+
+  /// A tracker may make up as much as it likes, as often as it likes.
+  void log_of_tracker(const std::string& line) {
+    if (const Time now = monotonic_now(); now - logged_since_ >= kLogged) logged_since_ = now, logged_ = 0;
+    if (line == logged_last_) return;
+    logged_last_ = line;
+    if (++logged_ <= kMostLogged) log(line.substr(0, kLongestLogged));
   }
 
   void log(const std::string& line) {
@@ -194,7 +216,11 @@ class Worker {
   Time next_tick_{0};
   bool exit_ = false;
   std::string refused_;  // for good
-  std::string said_;     // of what it refuses, last: the same is not said again
+  bool served_ = false;
+  int logged_ = 0;  // lines of the tracker
+  Time logged_since_{0};
+  std::string logged_last_;
+  std::string said_;  // of what it refuses, last: the same is not said again
 };
 
 }  // namespace
