@@ -70,16 +70,11 @@ relay::Module at_precision(const relay::Module& model, const std::string& precis
   return result;
 }
 
-/// Passes and schedules know no file: what they say gets its name. A place in a text has one.
-template <typename Build>
-BestBuild build_of(const std::string& model, const Build& build) {
-  try {
-    return build();
-  } catch (const Error& error) {
-    const auto* placed = dynamic_cast<const PlacedError*>(&error);
-    if (placed ? !placed->span().source.empty() : typeid(error) != typeid(Error)) throw;
-    fail("{}: {}", model, error.what());
-  }
+void name_model(const std::string& model, const Error& error) {
+  // The importer and places in a text have said it. What is the machine's or the service's is no model's.
+  const std::string_view said = error.what();
+  if (said.starts_with(model + ":")) return;
+  if (typeid(error) == typeid(Error) || typeid(error) == typeid(PlacedError)) fail("{}: {}", model, said);
 }
 
 BestBuild compile(const ModelFlags& flags, const Inputs& inputs) {
@@ -89,12 +84,12 @@ BestBuild compile(const ModelFlags& flags, const Inputs& inputs) {
     database = db::default_database_path();
   Target target = target_of(flags.target, database);
   const tuner::OpenDims open = tuner::parse_open_dims(flags.open);
-  const relay::Module module =
-      at_precision(tuner::load_model(flags.model, shapes_of(flags, inputs), open), flags.precision, target);
   const BuildSource source{records_of(database), static_cast<int>(flags.threads), flags.max_relative_error,
                            open};
-  BestBuild build =
-      build_of(flags.model, [&] { return best_build(tuner::optimize(module, target), target, source); });
+  const relay::Module model = tuner::load_model(flags.model, shapes_of(flags, inputs), open);
+  BestBuild build = naming(flags.model, [&] {
+    return best_build(tuner::optimize(at_precision(model, flags.precision, target), target), target, source);
+  });
   build.image.plan.model = module_name(flags.model);
   tuner::set_ranges(build.image.plan, open);
   return build;

@@ -7,6 +7,7 @@
 #include "cli/best_build.h"
 #include "cli/flags.h"
 #include "cli/running_model.h"
+#include "core/support/error.h"
 #include "tracker/wire.h"
 
 namespace lathe::cli {
@@ -27,6 +28,20 @@ struct ModelFlags {
 
 /// The model's name without folder and ending.
 std::string module_name(const std::string& model);
+
+/// Throws what `error` says with the model's name before it, unless it is there or the model is not at fault.
+void name_model(const std::string& model, const Error& error);
+
+/// Passes and schedules know no file: what they say while `make` runs gets the model's name.
+template <typename Make>
+auto naming(const std::string& model, const Make& make) {
+  try {
+    return make();
+  } catch (const Error& error) {
+    name_model(model, error);
+    throw;
+  }
+}
 
 /// The model at a precision of --precision, for that target; says how many of its products stay in float32.
 relay::Module at_precision(const relay::Module& model, const std::string& precision, const Target& target);

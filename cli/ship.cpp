@@ -60,17 +60,19 @@ void write(const std::string& path, const TuneJob& job, runtime::ModuleImage ima
 void write_untuned(const std::string& path, const TuneJob& job, const PreparedJob& prepared) {
   const tuner::OpenPrograms open = tuner::open_programs(prepared.fused, prepared.points);
   const auto family = [&](const tir::Func& workload) { return tuner::family_of_known(open, workload); };
-  write(path, job,
-        tuner::final_build(prepared.fused, prepared.target,
-                           {tuner::default_schedules(prepared.target), family}));
+  write(path, job, naming(source_of(job), [&] {
+          return tuner::final_build(prepared.fused, prepared.target,
+                                    {tuner::default_schedules(prepared.target), family});
+        }));
 }
 
 /// Returns how far the outputs are off, where constants are kept in half precision.
 double write_tuned(const std::string& path, const TuneJob& job, const PreparedJob& prepared) {
-  BestBuild build =
-      best_build(prepared.fused, prepared.target,
-                 {job.records ? job.records : records_of(job.database), static_cast<int>(job.threads),
-                  job.max_relative_error, tuner::parse_open_dims(job.open)});
+  BestBuild build = naming(source_of(job), [&] {
+    return best_build(prepared.fused, prepared.target,
+                      {job.records ? job.records : records_of(job.database), static_cast<int>(job.threads),
+                       job.max_relative_error, tuner::parse_open_dims(job.open)});
+  });
   write(path, job, std::move(build.image));
   return build.difference;
 }

@@ -206,15 +206,10 @@ void require_worker_here(const Target& target) {
                     platform, here));
 }
 
-}  // namespace
-
-PreparedJob prepare_job(const TuneJob& job, Target target) {
-  if (!job.json) say("{} for {}: reading the model", job.model, job.target);
-  const std::string& source = job.file.empty() ? job.model : job.file;
-  const tuner::OpenDims open = tuner::parse_open_dims(job.open);
+PreparedJob prepare_model(const TuneJob& job, const relay::Module& loaded, const tuner::OpenDims& open,
+                          Target target) {
   PreparedJob prepared{.target = std::move(target)};
-  const relay::Module model =
-      at_precision(tuner::load_model(source, job.shapes, open), job.precision, prepared.target);
+  const relay::Module model = at_precision(loaded, job.precision, prepared.target);
   prepared.fused = tuner::optimize(model, prepared.target);
   prepared.points = tuner::open_points(prepared.fused, open);
   prepared.tasks = tuner::extract_tasks(prepared.fused, prepared.points);
@@ -228,6 +223,16 @@ PreparedJob prepare_job(const TuneJob& job, Target target) {
   // they do when candidates are measured.
   prepared.far_weights = tuner::constant_bytes(prepared.fused) > machine.kept_bytes;
   return prepared;
+}
+
+}  // namespace
+
+PreparedJob prepare_job(const TuneJob& job, Target target) {
+  if (!job.json) say("{} for {}: reading the model", job.model, job.target);
+  const std::string& source = source_of(job);
+  const tuner::OpenDims open = tuner::parse_open_dims(job.open);
+  const relay::Module model = tuner::load_model(source, job.shapes, open);
+  return naming(source, [&] { return prepare_model(job, model, open, std::move(target)); });
 }
 
 tracker::TuneRequest search_request(const TuneJob& job, const PreparedJob& prepared,

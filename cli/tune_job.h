@@ -38,6 +38,9 @@ struct PreparedJob {
 };
 
 /// Throws Error for a model that cannot be read or does not fit the request. REQUIRES: `job.threads` above 0.
+/// What is read, and what messages about the model begin with.
+inline const std::string& source_of(const TuneJob& job) { return job.file.empty() ? job.model : job.file; }
+
 PreparedJob prepare_job(const TuneJob& job, Target target);
 
 tracker::TuneRequest search_request(const TuneJob& job, const PreparedJob& prepared,

@@ -4,6 +4,7 @@
 #include "core/models/zoo.h"
 #include "core/relay/passes/settle_dims.h"
 #include "core/relay/text.h"
+#include "core/support/error.h"
 #include "core/support/text.h"
 
 namespace lathe::tuner {
@@ -14,10 +15,16 @@ relay::Module load_model(const std::string& model, const InputShapes& shapes, co
     if (!open.none()) options.keeps_open = [&](const std::string& dim) { return open.keeps(dim); };
     return onnx::import_file(model, options).module;
   }
-  const relay::Module bound = bind_shapes(
-      model.ends_with(".relay") ? relay::parse_module(read_file(model), model) : models::build_model(model),
-      shapes, open);
-  return open.none() ? bound : relay::settle_dims(bound);
+  const bool file = model.ends_with(".relay");
+  const relay::Module module =
+      file ? relay::parse_module(read_file(model), model) : models::build_model(model);
+  try {
+    const relay::Module bound = bind_shapes(module, shapes, open);
+    return open.none() ? bound : relay::settle_dims(bound);
+  } catch (const Error& error) {  // which knows no file, as the importer does
+    if (!file) throw;
+    fail("{}: {}", model, error.what());
+  }
 }
 
 }  // namespace lathe::tuner

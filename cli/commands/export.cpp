@@ -1,6 +1,7 @@
 #include "cli/command.h"
 #include "cli/commands/commands.h"
 #include "cli/messages.h"
+#include "cli/model_flags.h"
 #include "cli/shapes.h"
 #include "core/frontends/onnx_export.h"
 #include "core/relay/passes/infer_type.h"
@@ -15,7 +16,8 @@ int export_command(Flags& flags) {
   add_shape_flag(flags, shapes);
   flags.add("--out FILE", path, "the ONNX file to write", Flags::Need::kRequired);
   if (!flags.parse()) return kSuccess;
-  onnx::export_file(relay::infer_type(tuner::load_model(model, parse_shapes(shapes))), path);
+  const relay::Module loaded = tuner::load_model(model, parse_shapes(shapes));
+  onnx::export_file(naming(model, [&] { return relay::infer_type(loaded); }), path);
   say("wrote {}", path);
   return kSuccess;
 }

@@ -1,6 +1,7 @@
 #include "cli/command.h"
 #include "cli/commands/commands.h"
 #include "cli/messages.h"
+#include "cli/model_flags.h"
 #include "cli/running_model.h"
 #include "cli/shapes.h"
 #include "core/frontends/onnx_export.h"
@@ -32,9 +33,11 @@ int quantize_command(Flags& flags) {
     options.inputs[name].push_back(opened.read());
   }
   // Whoever runs the file: by the row that stands for any machine.
-  relay::Module module = tuner::quantize_model(tuner::load_model(model, parse_shapes(shapes)), options,
-                                               relay::NarrowCosts(Target()));
-  onnx::export_file(relay::infer_type(module), path);
+  const relay::Module loaded = tuner::load_model(model, parse_shapes(shapes));
+  const relay::Module module = naming(model, [&] {
+    return relay::infer_type(tuner::quantize_model(loaded, options, relay::NarrowCosts(Target())));
+  });
+  onnx::export_file(module, path);
   say("wrote {}", path);
   return kSuccess;
 }

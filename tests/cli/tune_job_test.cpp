@@ -331,6 +331,27 @@ TEST_F(TuneJobs, AResumedJobWhoseTrialsAreSpentMeasuresNoMore) {
   EXPECT_EQ(row["trials"], 12);
 }
 
+/// Whatever step of the way refuses it.
+TEST_F(TuneJobs, WhatIsSaidOfAModelBeginsWithItsFile) {
+  const std::pair<const char*, const char*> cases[] = {
+      {"(%x: Tensor[(?, 3), float32]) { nn.relu(%x) }", "the model leaves dimensions of its inputs open"},
+      {"(%x: Tensor[(2, 3), float32]) { fn (%y: Tensor[(2, 3), float32]) { %y } }",
+       "the value of @main is fn"},
+      {"(%x: Tensor[(2, 3), float32], %y: Tensor[(5, 5), float32]) { add(%x, %y) }", "do not broadcast"},
+      {"(%x: Tensor[(4294967296, 4294967296), int8]) { add(%x, %x) }", "larger than any memory"}};
+  for (const auto& [main, message] : cases) {
+    const std::string model = path("m.relay");
+    write_file(model, std::string("#[version = \"0.0.5\"]\ndef @main") + main + "\n");
+    for (const std::string command : {"", "compile "}) {
+      const Finished finished = tune(command + "--model " + model + " --target cpu --out " + path("out") +
+                                     (command.empty() ? " --trials 1 --db " + path("t.db") : ""));
+      EXPECT_EQ(finished.code, 2) << main << "\n" << finished.output;
+      EXPECT_THAT(finished.output, HasSubstr("error: " + model + ":"));
+      EXPECT_THAT(finished.output, HasSubstr(message));
+    }
+  }
+}
+
 TEST_F(TuneJobs, BadInputIsOneMessageAndExitCode2) {
   std::ofstream(path("cut.onnx")) << "\x08\x07garbage";
   std::string flags = " --db " + path("t.db") + " --out " + path("out");
