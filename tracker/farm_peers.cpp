@@ -9,6 +9,7 @@
 #include "tracker/defaults.h"
 #include "tracker/device_class.h"
 #include "tracker/farm.h"
+#include "tracker/sampling.h"
 
 namespace lathe::tracker {
 
@@ -323,11 +324,14 @@ std::string Farm::disbelief(const Trial& trial, const Worker& worker, const wire
   return "";
 }
 
-/// Why the times cannot be; "" when they can. Either the worker lies, or the workload's text has operations
+/// Why the times cannot be, or are more than were asked for, each a row's weight of the database; "" when
+/// they can. Either the worker lies, or the workload's text has operations
 /// that are never executed, as under a condition that does not hold: only another worker's times tell which,
 /// and what nobody knows is neither recorded nor anybody's fault.
 std::string Farm::impossible_time(const Trial& trial, const wire::Result& result) const {
   if (result.samples.empty()) return "";
+  if (!trial.spec->race && result.samples.size() > kMostSamples)
+    return fmt::format("{} samples, and nobody asks for more than {}", result.samples.size(), kMostSamples);
   // The least and not the median: one sample that cannot be shows that the clock, or the worker,
   // is not to be believed.
   const float fastest = *std::min_element(result.samples.begin(), result.samples.end());

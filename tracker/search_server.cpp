@@ -14,6 +14,7 @@
 #include "tracker/evaluation_json.h"
 #include "tracker/race_spec.h"
 #include "tracker/remote_reader.h"
+#include "tracker/sampling.h"
 #include "tuner/tasks.h"
 
 namespace lathe::tracker {
@@ -33,7 +34,7 @@ wire::Evaluation bounded(wire::Evaluation e) {
   const auto within = [](double value, double most) { return value >= 0 && value <= most ? value : most; };
   e.threads = std::clamp<uint32_t>(e.threads, 1, kMostThreads);
   e.warmup = std::min<uint32_t>(e.warmup, 1000);
-  e.max_samples = std::clamp<uint32_t>(e.max_samples, 1, 1000);
+  e.max_samples = std::clamp<uint32_t>(e.max_samples, 1, kMostSamples);
   e.min_samples = std::min(e.min_samples, e.max_samples);
   e.budget_seconds = within(e.budget_seconds, 10);
   e.build_limit_seconds = within(e.build_limit_seconds, 60);

@@ -45,6 +45,62 @@ TEST(Farm, BelievesNoImpossibleTimes) {
   b.say("q", wire::Credit{2});
 }
 
+/// Of a worker that speaks for itself: its own candidates are bounded where they are measured.
+TEST(Farm, RecordsNoMoreSamplesThanAnybodyAsksFor) {
+  Bench b;
+  b.join("p", "v", 2);
+  b.submit(2);
+  const std::vector<wire::Lease> leases = b.sent<wire::Lease>("p");
+  ASSERT_THAT(leases, SizeIs(2));
+  for (const size_t count : {1000, 100000}) {
+    wire::Result result = b.ok(leases[count == 1000 ? 0 : 1]);
+    result.samples.assign(count, 1e-3f);
+    b.say("p", result);
+  }
+  const auto& entries = b.journal.entries();
+  EXPECT_EQ(entries.at(0).finished.result.outcome, Outcome::kOk);
+  EXPECT_EQ(entries.at(1).finished.result.outcome, Outcome::kWrongResult);
+  EXPECT_EQ(entries.at(1).finished.result.message, "100000 samples, and nobody asks for more than 1000");
+  EXPECT_THAT(entries.at(1).finished.result.samples, IsEmpty());
+}
+
+/// What a worker has said is said again, by itself and by others, before and after its trial's end, and to
+/// the next tracker.
+TEST(Farm, AReplayedConversationEndsNothingTwice) {
+  Bench b;
+  b.join("p", "v", 1);
+  b.submit(2);
+  const wire::Lease mine = b.lease("p");
+  b.join("q", "w", 1);
+  const wire::Lease other = b.lease("q");
+  const std::vector<wire::Message> said = {
+      wire::Heartbeat{{mine.lease}}, b.ok(mine), wire::Built{mine.lease, mine.trial, mine.attempt, {}, {}},
+      wire::BlobGet{mine.lease, std::string(64, '0'), 0}, wire::Drain{{mine.lease}}};
+  const auto expect_nothing = [&](const Peer& peer) {
+    for (const wire::Message& message : said) {
+      b.say(peer, message);
+      EXPECT_THAT(b.last.finished, IsEmpty()) << wire::name_of(message);
+      EXPECT_THAT(b.last.records, IsEmpty()) << wire::name_of(message);
+    }
+  };
+  expect_nothing("q");
+  b.say("p", b.ok(mine));
+  ASSERT_THAT(b.last.finished, SizeIs(1));
+  expect_nothing("p");
+  b.join("p", "v", 0, {mine.lease, other.lease});
+  wire::Result stolen = b.ok(other);
+  b.say("p", stolen);
+  EXPECT_THAT(b.last.finished, IsEmpty()) << "another worker's lease";
+  stolen = b.ok(mine);
+  stolen.trial = other.trial;
+  b.say("p", stolen);
+  EXPECT_THAT(b.last.finished, IsEmpty()) << "its own lease, for another trial";
+  b.restart();
+  b.join("p", "v", 0, {mine.lease, other.lease});
+  expect_nothing("p");
+  EXPECT_EQ(b.journal.entries().at(other.trial - 1).terminal, 0);
+}
+
 /// A program whose operations stand where nothing executes them: everybody's honest times are impossible. No
 /// worker goes for it; the candidate fails, and says why.
 TEST(Farm, AProgramThatOnlySaysItWorksExpelsNobody) {
