@@ -33,6 +33,10 @@ struct SeriesName {
   auto operator<=>(const SeriesName&) const = default;
 };
 
+// Nights of five years: what change points take grows with the square of it and more. The rest is older.
+constexpr size_t kMostPoints = 2000;
+constexpr int kMostLeftOut = 20;  // lines of which it is said why
+
 using History = std::map<SeriesName, std::vector<Point>>;
 
 /// Throws Error or Json::exception for a line that is none of a history's.
@@ -40,24 +44,33 @@ void add_line(const std::string& line, History& history) {
   const Json json = parse_bounded_json(line, /*depth=*/4, "the line");
   if (json.is_discarded()) fail("it is no JSON");
   Point point{.when = json.at("when"), .revision = json.at("revision"), .seconds = json.at("seconds")};
-  if (!(point.seconds > 0) || !std::isfinite(point.seconds)) fail("seconds is {}", point.seconds);
+  if (!(point.seconds >= 1e-12 && point.seconds <= 1e9)) fail("seconds is {}", point.seconds);
+  const Json& threads = json.at("threads");
+  if (!threads.is_number_unsigned() || threads.get<uint64_t>() > INT32_MAX)
+    fail("threads is no number of them");
   // Each series by itself: a level of another device is no change.
-  history[{json.at("unit"), json.at("target"), json.at("device"), json.at("threads")}].push_back(point);
+  auto& points = history[{json.at("unit"), json.at("target"), json.at("device"), threads}];
+  if (points.size() == 2 * kMostPoints) points.erase(points.begin(), points.end() - kMostPoints);
+  points.push_back(point);
 }
 
-/// In the order of the lines. A line torn by a crash is told of, and left out.
+/// In the order of the lines, the last ones of each series. A line torn by a crash is told of, and left out.
 History read_history(const std::string& file) {
   std::istringstream stream(read_file(file));
   History history;
-  int number = 0;
+  int64_t number = 0, left_out = 0;
   for (std::string line; std::getline(stream, line);) {
     ++number;
     try {
       add_line(line, history);
     } catch (const std::exception& error) {
-      fmt::print(stderr, "{}:{}: left out: {}\n", file, number, error.what());
+      if (++left_out <= kMostLeftOut) fmt::print(stderr, "{}:{}: left out: {}\n", file, number, error.what());
     }
   }
+  if (left_out > kMostLeftOut)
+    fmt::print(stderr, "{}: left out {} more lines\n", file, left_out - kMostLeftOut);
+  for (auto& [name, points] : history)
+    if (points.size() > kMostPoints) points.erase(points.begin(), points.end() - kMostPoints);
   if (history.empty()) fail("{} has no line of a history; `tune gate --history {}` writes them", file, file);
   return history;
 }

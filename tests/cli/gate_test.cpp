@@ -218,6 +218,29 @@ TEST_F(TimelineCommand, EscapesOfAHistoryDoNotReachTheTerminal) {
   EXPECT_THAT(finished.output, testing::StartsWith("\\x1b[2Jdqn, cpu"));
 }
 
+/// What a history holds is bounded, and so is what is said of it: 20,000 points took 41 s, and each line that
+/// is none a line of its own.
+TEST_F(TimelineCommand, AHistoryIsAsLongAsItLikes) {
+  write_file(folder_ + "h.jsonl", std::string(30000, '\n') + nights("dqn", {{100000, 1}}));
+  const Finished finished = tune("timeline " + folder_ + "h.jsonl");
+  EXPECT_EQ(finished.code, 0);
+  EXPECT_LT(finished.output.size(), 10000u);
+  EXPECT_THAT(finished.output, HasSubstr("h.jsonl: left out 29980 more lines\n"));
+  EXPECT_THAT(finished.output, HasSubstr("  2000 points, night 98000 .. night 99999, now 1.0 s\n"));
+}
+
+TEST_F(TimelineCommand, TimesAndThreadsAreSome) {
+  const std::string begin = R"({"when":"","revision":"","unit":"u","target":"cpu","device":"d","seconds":)";
+  write_file(folder_ + "h.jsonl", begin + "1e308,\"threads\":1}\n" + begin + "5e-324,\"threads\":1}\n" +
+                                      begin + "1,\"threads\":9223372036854775808}\n" + begin +
+                                      "1,\"threads\":1.5}\n");
+  const Finished finished = tune("timeline " + folder_ + "h.jsonl");
+  EXPECT_EQ(finished.code, 2);
+  for (const char* message : {":1: left out: seconds is 1e+308", ":2: left out: seconds is 5e-324",
+                              ":3: left out: threads is", ":4: left out: threads is"})
+    EXPECT_THAT(finished.output, HasSubstr(message));
+}
+
 TEST_F(TimelineCommand, GivesOneUnitAsJson) {
   write_file(folder_ + "h.jsonl", nights("dqn", {{30, 0.002}, {30, 0.0022}}) + nights("still", {{40, 1}}));
   const Finished finished = tune("timeline " + folder_ + "h.jsonl --unit dqn --json");
