@@ -56,7 +56,9 @@ bool is_product(const Func& program) {
   auto reduction = vector_reduction(block);
   // Not vectorized as it stands, but perhaps once its operands are packed: all sums of products count.
   if (reduction) return reduction->broadcasts();
-  return block->reads.size() > 2;
+  const auto written = block->writes.at(0).buffer;
+  return std::count_if(block->reads.begin(), block->reads.end(),
+                       [&](const Region& read) { return read.buffer != written; }) >= 2;
 }
 
 /// The extent is one of the dimensions that `chosen` says.

@@ -487,5 +487,26 @@ func main[n0, n1](x: float32[n0, n1, 32], w: float32[32, 16]) -> (y: float32[n0,
     EXPECT_EQ(member.program->params[0]->shape.size(), 2) << tir::print(member.program);
 }
 
+// Neighbouring results are far apart in the weight, until it is packed.
+TEST(Family, OfAProductWithTransposedWeights) {
+  const tir::Func product = tir::parse_func(R"(
+func main[n](x: float32[n, 24], w: float32[37, 24]) -> (y: float32[n, 37]) @constants=2 {
+  block root {
+    for i in 0..n { for j in 0..37 { for k in 0..24 {
+      block y(spatial r in 0..n = i, spatial o in 0..37 = j, reduce s in 0..24 = k) {
+        reads x[r, s], w[o, s]
+        writes y[r, o]
+        init {
+          y[r, o] = 0.0
+        }
+        y[r, o] = y[r, o] + x[r, s] * w[o, s]
+    } } } }
+  }
+})");
+  const std::vector<Member> family = family_of(product);
+  ASSERT_EQ(family.size(), 3);
+  EXPECT_EQ(family[0].dims[0].max, 1);
+}
+
 }  // namespace
 }  // namespace lathe::schedule
