@@ -13,6 +13,7 @@ class RandomGraph:
     def __init__(self, rng, round_sizes=False):
         self.rng, self.round_sizes = rng, round_sizes
         self.inputs, self.nodes, self.initializers = [], [], []
+        self.opset = 13
         self.names_given = 0
 
     def pick(self, *choices):
@@ -78,7 +79,7 @@ class RandomGraph:
         self.nodes.append(helper.make_node('Identity', [output], ['y']))
         result = helper.make_tensor_value_info('y', dtype, None)
         graph = helper.make_graph(self.nodes, name, self.inputs, [result], self.initializers)
-        model = helper.make_model(graph, opset_imports=[helper.make_opsetid('', 13)], ir_version=8)
+        model = helper.make_model(graph, opset_imports=[helper.make_opsetid('', self.opset)], ir_version=8)
         return onnx.shape_inference.infer_shapes(model)
 
 

@@ -1,4 +1,4 @@
-"""Writes small random ONNX models (opset 13, float32): a block or a network each, sizes round and odd, as other people's have them.
+"""Writes small random ONNX models (opset 13 or the first that has an operator, float32): a block or a network each, sizes round and odd, as other people's have them.
 
 usage: random_models.py FOLDER --seed S [--count N] [--kinds classic|rare|networks|all | --kind K] [--sizes any|round]    needs python3-onnx, python3-numpy
 

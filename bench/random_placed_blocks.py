@@ -1,5 +1,5 @@
 """Kinds of random blocks that mostly say where elements go: reshaped rows of odd lengths, heads of detectors, regions of
-images, suppressed boxes; and dense layers of very many inputs. Each draws its sizes and returns (output, label of the
+images, suppressed boxes, warped images; and dense layers of very many inputs. Each draws its sizes and returns (output, label of the
 sizes), and the output's type where it is not float32."""
 import numpy
 from onnx import TensorProto
@@ -85,4 +85,13 @@ def suppressed_boxes(g):
     return chosen, dims_text(classes, count), TensorProto.INT64
 
 
-KINDS = {block.__name__: block for block in (deep_dense, small_images, relative_shift, detector_head, regions, suppressed_boxes)}
+def warped_image(g):
+    """Features read where another input says, as between two images of a pair."""
+    g.opset = 16  # the first that has it
+    shape, places = [g.pick(1, 1, 2), g.size(1, 100), g.size(8, 100), g.size(8, 100)], [g.size(5, 100), g.size(5, 100)]
+    mode, outside = g.pick('bilinear', 'bilinear', 'nearest'), g.pick('zeros', 'border', 'reflection')
+    y = g.op('GridSample', g.input(*shape), g.op('Tanh', g.input(shape[0], *places, 2)), mode=mode, padding_mode=outside, align_corners=g.pick(0, 1))
+    return y, f'{dims_text(*shape, *places)}_{mode}_{outside}'
+
+
+KINDS = {block.__name__: block for block in (deep_dense, small_images, relative_shift, detector_head, regions, suppressed_boxes, warped_image)}
