@@ -67,10 +67,10 @@ def @main(%x: Tensor[(n, l, 4), float32], %y: Tensor[(n, l, 4), float32]) { nn.r
         std::string("run --untuned"), "quantize" + out, "export" + out}) {
     Finished finished = tune(command + " --model " + model);
     EXPECT_EQ(finished.code, 2) << command;
-    EXPECT_THAT(
-        finished.output,
-        testing::EndsWith("error: the model leaves dimensions of its inputs open: `x` is [n, l, 4], `y` "
-                          "is [n, l, 4]; say what they are, as in --shape x=1x128x4\n"));
+    EXPECT_THAT(finished.output,
+                testing::EndsWith("error: " + model +
+                                  ": the model leaves dimensions of its inputs open: `x` is [n, l, 4], `y` "
+                                  "is [n, l, 4]; say what they are, as in --shape x=1x128x4\n"));
   }
 }
 
@@ -163,10 +163,10 @@ def @main(%x: Tensor[(n, 2), float32], %y: Tensor[(n, 2), float32]) { nn.relu(ad
        "--shape x=99999999999999999999x2: dimension 99999999999999999999 is out of range"},
       {"--shape x=1099511627776x2", "--shape x=1099511627776x2: the tensor is too large"},
       {"--shape x=3x2 --shape x=3x2", "--shape x=3x2: the input is given twice"},
-      {"--shape x=3x2x1", "input `x` has 3 dimensions, must have 2"},
-      {"--shape x=3x4", "input `x` has shape (3, 4): dimension 1 must be 2"},
-      {"--shape x=3x2 --shape y=4x2", "dimension n is 3 in input `x` and 4 in input `y`"},
-      {"--shape z=3x2", "the model has no input `z`; did you mean `x`?"},
+      {"--shape x=3x2x1", model + ": input `x` has 3 dimensions, must have 2"},
+      {"--shape x=3x4", model + ": input `x` has shape (3, 4): dimension 1 must be 2"},
+      {"--shape x=3x2 --shape y=4x2", model + ": dimension n is 3 in input `x` and 4 in input `y`"},
+      {"--shape z=3x2", model + ": the model has no input `z`; did you mean `x`?"},
       {"--shape x=4x2 --input x=" + x, "input `x`: --shape says (4, 2), the tensor of --input has (3, 2)"},
   };
   for (const auto& [flags, message] : cases) {
