@@ -166,15 +166,19 @@ class BestOfClass {
     tir::Stmt clear(const Expr& i) const {
       return tir::seq({tir::store(keys, {i}, real(key(i), 0)), tir::store(places, {i}, -1)});
     }
-    /// Takes a key and its place to number i if they are better.
-    tir::Stmt take(const Expr& i, const Expr& key_given, const Expr& place_given) const {
-      const Expr better =
+    /// Takes a key and its place to number i if they are better, by whole stores: what a masked one wrote has
+    /// to reach the cache before it can be loaded. `better`: as many numbers, of no meaning afterwards.
+    tir::Stmt take(const Buffer& better, const Expr& i, const Expr& key_given,
+                   const Expr& place_given) const {
+      const Expr comes_first =
           logical_or(less(place(i), Expr(0)),
                      logical_or(less(key(i), key_given),
                                 logical_and(equal(key(i), key_given), less(place_given, place(i)))));
-      return make<tir::If>(
-          logical_and(less_equal(Expr(0), place_given), better),
-          tir::seq({tir::store(keys, {i}, key_given), tir::store(places, {i}, place_given)}));
+      const Expr taken = less(Expr(0), load(better, {i}));
+      return tir::seq(
+          {tir::store(better, {i}, select(logical_and(less_equal(Expr(0), place_given), comes_first), 1, 0)),
+           tir::store(keys, {i}, select(taken, key_given, key(i))),
+           tir::store(places, {i}, select(taken, place_given, place(i)))});
     }
   };
 
@@ -205,7 +209,8 @@ class BestOfClass {
     const Best lanes("lane_keys", "lane_places", kLanes, key_->dtype),
         groups("group_keys", "group_places", kGroups, key_->dtype), best("best_key", "best", 1, key_->dtype);
     const DataType real_type = boxes_->dtype;
-    const Buffer hits = tir::buffer("hits", {Expr(kLanes)}, kInt64, tir::Scope::kLocal),
+    const Buffer better = tir::buffer("better", {Expr(kLanes)}, kInt64, tir::Scope::kLocal),
+                 hits = tir::buffer("hits", {Expr(kLanes)}, kInt64, tir::Scope::kLocal),
                  found = tir::buffer("found", {Expr(4)}, real_type, tir::Scope::kLocal),
                  some = tir::buffer("some", {Expr(4), Expr(kLanes)}, real_type, tir::Scope::kLocal),
                  kept = tir::buffer("kept", {Expr(4), picks_}, real_type);
@@ -218,7 +223,7 @@ class BestOfClass {
     const tir::Stmt clear_lanes = in_lanes([&](const Expr& lane) { return lanes.clear(lane); });
     auto of_lanes = [&](const Best& into, const Expr& i) {
       return tir::seq({fold_lanes([&](const Expr& lane, const Expr& other) {
-                         return lanes.take(lane, lanes.key(other), lanes.place(other));
+                         return lanes.take(better, lane, lanes.key(other), lanes.place(other));
                        }),
                        tir::store(into.keys, {i}, lanes.key(Expr(0))),
                        tir::store(into.places, {i}, lanes.place(Expr(0)))});
@@ -229,27 +234,30 @@ class BestOfClass {
       const tir::Stmt all =
           loop("v", max(ceildiv(vectors_of(count_), Expr(kGroups)), Expr(kFewestOfGroup / kLanes)),
                [&](const Expr& v) {
-                 return make<tir::If>(less(first + v * kLanes, end), in_lanes([&](const Expr& lane) {
-                                        const Expr j = first + v * kLanes + lane;
-                                        return make<tir::If>(
-                                            logical_and(less(j, end), less(Expr(0), load(out, left(j)))),
-                                            lanes.take(lane, load(key_, at(j)), j));
-                                      }));
+                 return make<tir::If>(
+                     less(first + v * kLanes, end), in_lanes([&](const Expr& lane) {
+                       const Expr j = first + v * kLanes + lane;
+                       const Expr is_left = select(less(j, end), load(out, left(j)), 0);
+                       return lanes.take(better, lane,
+                                         select(less(j, end), load(key_, at(j)), real(load(key_, at(0)), 0)),
+                                         select(less(Expr(0), is_left), j, -1));
+                     }));
                });
       return tir::seq({clear_lanes, all, of_lanes(groups, g)});
     };
     const tir::Stmt best_of_groups = loop("g", kGroups, [&](const Expr& g) {
       return make<tir::If>(less(g * length.value(), candidates), best_of_group(g));
     });
-    const tir::Stmt best_of_all = tir::seq({clear_lanes,
-                                            loop("v", kGroups / kLanes,
-                                                 [&](const Expr& v) {
-                                                   return in_lanes([&](const Expr& lane) {
-                                                     const Expr g = v * kLanes + lane;
-                                                     return lanes.take(lane, groups.key(g), groups.place(g));
-                                                   });
-                                                 }),
-                                            of_lanes(best, Expr(0))});
+    const tir::Stmt best_of_all =
+        tir::seq({clear_lanes,
+                  loop("v", kGroups / kLanes,
+                       [&](const Expr& v) {
+                         return in_lanes([&](const Expr& lane) {
+                           const Expr g = v * kLanes + lane;
+                           return lanes.take(better, lane, groups.key(g), groups.place(g));
+                         });
+                       }),
+                  of_lanes(best, Expr(0))});
 
     auto one = [](const Expr& edge) { return std::vector<Expr>{edge}; };
     const tir::Stmt compare = for_vectors(picks_, number.value(), [&](const Expr& k, const Expr& lane) {
@@ -318,7 +326,7 @@ class BestOfClass {
              count_, [&](const Expr&) { return goes_on; }, [&](const Expr&) { return turn; })});
     for (const Buffer& buffer :
          {number.buffer(), length.buffer(), hit.buffer(), wasted.buffer(), struck.buffer(), lanes.keys,
-          lanes.places, groups.keys, groups.places, best.keys, best.places, hits, found, some, kept})
+          lanes.places, groups.keys, groups.places, best.keys, best.places, better, hits, found, some, kept})
       all = make<tir::Alloc>(buffer, all);
     return all;
   }
