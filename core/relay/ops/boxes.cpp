@@ -160,25 +160,27 @@ class BestOfClass {
 
     Best(const char* key, const char* place, int64_t number, DataType dtype)
         : keys(tir::buffer(key, {Expr(number)}, dtype, tir::Scope::kLocal)),
-          places(tir::buffer(place, {Expr(number)}, kInt64, tir::Scope::kLocal)) {}
+          places(tir::buffer(place, {Expr(number)}, kInt32, tir::Scope::kLocal)) {}
     Expr key(const Expr& i) const { return load(keys, {i}); }
     Expr place(const Expr& i) const { return load(places, {i}); }
+    static Expr number(const Expr& place) { return cast(kInt32, place); }
     tir::Stmt clear(const Expr& i) const {
-      return tir::seq({tir::store(keys, {i}, real(key(i), 0)), tir::store(places, {i}, -1)});
+      return tir::seq({tir::store(keys, {i}, real(key(i), 0)), tir::store(places, {i}, number(-1))});
     }
     /// Takes a key and its place to number i if they are better, by whole stores: what a masked one wrote has
     /// to reach the cache before it can be loaded. `better`: as many numbers, of no meaning afterwards.
     tir::Stmt take(const Buffer& better, const Expr& i, const Expr& key_given,
                    const Expr& place_given) const {
       const Expr comes_first =
-          logical_or(less(place(i), Expr(0)),
+          logical_or(less(place(i), number(0)),
                      logical_or(less(key(i), key_given),
                                 logical_and(equal(key(i), key_given), less(place_given, place(i)))));
-      const Expr taken = less(Expr(0), load(better, {i}));
-      return tir::seq(
-          {tir::store(better, {i}, select(logical_and(less_equal(Expr(0), place_given), comes_first), 1, 0)),
-           tir::store(keys, {i}, select(taken, key_given, key(i))),
-           tir::store(places, {i}, select(taken, place_given, place(i)))});
+      const Expr taken = less(number(0), load(better, {i}));
+      return tir::seq({tir::store(better, {i},
+                                  select(logical_and(less_equal(number(0), place_given), comes_first),
+                                         number(1), number(0))),
+                       tir::store(keys, {i}, select(taken, key_given, key(i))),
+                       tir::store(places, {i}, select(taken, place_given, place(i)))});
     }
   };
 
@@ -204,17 +206,18 @@ class BestOfClass {
 
   /// Behind the picks lies which candidates are left.
   tir::Stmt pick(const Buffer& out) const {
-    const Cell number("number", kInt64), length("length", kInt64), hit("hit", kInt64),
+    const Cell number("number", kInt64), length("length", kInt64), hit("hit", kInt32),
         wasted("wasted", kInt64), struck("struck", kInt64);
     const Best lanes("lane_keys", "lane_places", kLanes, key_->dtype),
         groups("group_keys", "group_places", kGroups, key_->dtype), best("best_key", "best", 1, key_->dtype);
     const DataType real_type = boxes_->dtype;
-    const Buffer better = tir::buffer("better", {Expr(kLanes)}, kInt64, tir::Scope::kLocal),
-                 hits = tir::buffer("hits", {Expr(kLanes)}, kInt64, tir::Scope::kLocal),
+    const Buffer better = tir::buffer("better", {Expr(kLanes)}, kInt32, tir::Scope::kLocal),
+                 hits = tir::buffer("hits", {Expr(kLanes)}, kInt32, tir::Scope::kLocal),
                  found = tir::buffer("found", {Expr(4)}, real_type, tir::Scope::kLocal),
                  some = tir::buffer("some", {Expr(4), Expr(kLanes)}, real_type, tir::Scope::kLocal),
                  kept = tir::buffer("kept", {Expr(4), picks_}, real_type);
-    const Expr candidates = number_of_candidates(), chosen = best.place(Expr(0)), share = load(share_, {});
+    const Expr candidates = number_of_candidates(), chosen = cast(kInt64, best.place(Expr(0))),
+               share = load(share_, {});
     auto left = [&](const Expr& j) { return at(picks_ + j); };
     auto kept_box = [&](const Expr& k) {
       return edges(kept, [&](const Expr& edge) { return std::vector<Expr>{edge, k}; });
@@ -240,7 +243,7 @@ class BestOfClass {
                        const Expr is_left = select(less(j, end), load(out, left(j)), 0);
                        return lanes.take(better, lane,
                                          select(less(j, end), load(key_, at(j)), real(load(key_, at(0)), 0)),
-                                         select(less(Expr(0), is_left), j, -1));
+                                         Best::number(select(less(Expr(0), is_left), j, -1)));
                      }));
                });
       return tir::seq({clear_lanes, all, of_lanes(groups, g)});
@@ -252,16 +255,18 @@ class BestOfClass {
         tir::seq({clear_lanes,
                   loop("v", kGroups / kLanes,
                        [&](const Expr& v) {
-                         return in_lanes([&](const Expr& lane) {
-                           const Expr g = v * kLanes + lane;
-                           return lanes.take(better, lane, groups.key(g), groups.place(g));
-                         });
+                         return make<tir::If>(
+                             less(v * kLanes * length.value(), candidates), in_lanes([&](const Expr& lane) {
+                               const Expr g = v * kLanes + lane;
+                               return lanes.take(better, lane, groups.key(g), groups.place(g));
+                             }));
                        }),
                   of_lanes(best, Expr(0))});
 
     auto one = [](const Expr& edge) { return std::vector<Expr>{edge}; };
     const tir::Stmt compare = for_vectors(picks_, number.value(), [&](const Expr& k, const Expr& lane) {
-      return make<tir::If>(overlaps(kept_box(k), edges(found, one), share), tir::store(hits, {lane}, 1));
+      return make<tir::If>(overlaps(kept_box(k), edges(found, one), share),
+                           tir::store(hits, {lane}, Best::number(1)));
     });
     const tir::Stmt any =
         tir::seq({fold_lanes([&](const Expr& lane, const Expr& other) {
@@ -309,9 +314,9 @@ class BestOfClass {
     const tir::Stmt turn =
         tir::seq({tir::store(out, left(chosen), 0),
                   set_edges(found, box_at(boxes_, vars_[0], candidate(chosen), centred_), one),
-                  in_lanes([&](const Expr& lane) { return tir::store(hits, {lane}, 0); }), compare, any,
-                  best_of_group(floordiv(chosen, length.value())),
-                  make<tir::If>(equal(hit.value(), Expr(0)), keep, waste), best_of_all});
+                  in_lanes([&](const Expr& lane) { return tir::store(hits, {lane}, Best::number(0)); }),
+                  compare, any, best_of_group(floordiv(chosen, length.value())),
+                  make<tir::If>(equal(hit.value(), Best::number(0)), keep, waste), best_of_all});
 
     const Expr most = min(load(limit_, {}), picks_),
                goes_on = logical_and(less_equal(Expr(0), chosen), less(number.value(), most));
