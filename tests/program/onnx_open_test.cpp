@@ -167,6 +167,28 @@ TEST(OnnxOpenPrograms, SlicesAndPadsOfOpenAxes) {
 
 /// Positions are moved into the tensor they are of, of which there must be something: the element before an
 /// empty tensor, or the row behind a short one, is other memory.
+/// However many there are, and may be kept: no thread has places for that.
+TEST(OnnxOpenPrograms, BoxesOfAnyNumber) {
+  for (int64_t most : {2, 10000})
+    expect_as_interpreted({{ints("most", {most}), node("NonMaxSuppression", {"x", "s", "most"}, {"y"})},
+                           input_of("x", {"b", "n", "4"}) + input_of("s", {"b", "c", "n"})},
+                          {{{"x", {1, 5, 4}}, {"s", {1, 3, 5}}},
+                           {{"x", {2, 100, 4}}, {"s", {2, 1, 100}}},
+                           {{"x", {1, 1, 4}}, {"s", {1, 2, 1}}}});
+}
+
+TEST(OnnxOpenPrograms, ImagesThatAreSampledOrFramed) {
+  expect_as_interpreted(
+      {{node("GridSample", {"x", "g"}, {"y"})},
+       input_of("x", {"b", "3", "h", "w"}) + input_of("g", {"b", "u", "v", "2"})},
+      {{{"x", {1, 3, 5, 20}}, {"g", {1, 4, 33, 2}}}, {{"x", {2, 3, 1, 1}}, {"g", {2, 1, 1, 2}}}});
+  expect_as_interpreted({{node("MaxPool", {"x"}, {"y"},
+                               text("auto_pad", "SAME_UPPER") + integers("kernel_shape", {3, 3}) +
+                                   integers("strides", {2, 2}))},
+                         input_of("x", {"b", "3", "h", "w"})},
+                        {{{"x", {1, 3, 5, 20}}}, {{"x", {2, 3, 1, 34}}}});
+}
+
 TEST(OnnxOpenPrograms, NothingIsChosenOfNothing) {
   // Of the rows of x from the second on, and of x itself along the other axis.
   const std::string inputs = input_of("x", {"n", "4"}) + input_of("i", {"3"}, kInt) +

@@ -82,6 +82,9 @@ class BestOfClass {
   // In comparisons of a vector of boxes with one: what it costs to look at a candidate, and to load a vector
   // of them.
   static constexpr int64_t kTurnCost = 8, kLoadCost = 8;
+  // Of so many boxes that may be kept a thread has the edges at hand; of more they are found by the numbers
+  // of the boxes.
+  static constexpr int64_t kMostAtHand = 4096;
 
   tir::Stmt by_row(const Buffer& out, const std::function<tir::Stmt(const Row&)>& steps) const {
     const Row row(scores_, out, 2, vars_);
@@ -216,11 +219,15 @@ class BestOfClass {
                  found = tir::buffer("found", {Expr(4)}, real_type, tir::Scope::kLocal),
                  some = tir::buffer("some", {Expr(4), Expr(kLanes)}, real_type, tir::Scope::kLocal),
                  kept = tir::buffer("kept", {Expr(4), picks_}, real_type);
+    const bool at_hand = as_int(picks_) && int_value(picks_) <= kMostAtHand;
     const Expr candidates = number_of_candidates(), chosen = cast(kInt64, best.place(Expr(0))),
                share = load(share_, {});
     auto left = [&](const Expr& j) { return at(picks_ + j); };
+    auto kept_edge = [](const Expr& k) {
+      return [k](const Expr& edge) { return std::vector<Expr>{edge, k}; };
+    };
     auto kept_box = [&](const Expr& k) {
-      return edges(kept, [&](const Expr& edge) { return std::vector<Expr>{edge, k}; });
+      return at_hand ? edges(kept, kept_edge(k)) : box_at(boxes_, vars_[0], load(out, at(k)), centred_);
     };
 
     const tir::Stmt clear_lanes = in_lanes([&](const Expr& lane) { return lanes.clear(lane); });
@@ -273,12 +280,9 @@ class BestOfClass {
                     return tir::store(hits, {lane}, max(load(hits, {lane}), load(hits, {other})));
                   }),
                   hit.set(load(hits, {Expr(0)}))});
-    const tir::Stmt keep = tir::seq({tir::store(out, at(number.value()), candidate(chosen)),
-                                     set_edges(kept, edges(found, one),
-                                               [&](const Expr& edge) {
-                                                 return std::vector<Expr>{edge, number.value()};
-                                               }),
-                                     number.set(number.value() + 1)});
+    std::vector<tir::Stmt> keep = {tir::store(out, at(number.value()), candidate(chosen))};
+    if (at_hand) keep.push_back(set_edges(kept, edges(found, one), kept_edge(number.value())));
+    keep.push_back(number.set(number.value() + 1));
 
     const Expr unstruck = number.value() - struck.value();
     const tir::Stmt strike_out = repeat(
@@ -316,7 +320,7 @@ class BestOfClass {
                   set_edges(found, box_at(boxes_, vars_[0], candidate(chosen), centred_), one),
                   in_lanes([&](const Expr& lane) { return tir::store(hits, {lane}, Best::number(0)); }),
                   compare, any, best_of_group(floordiv(chosen, length.value())),
-                  make<tir::If>(equal(hit.value(), Best::number(0)), keep, waste), best_of_all});
+                  make<tir::If>(equal(hit.value(), Best::number(0)), tir::seq(keep), waste), best_of_all});
 
     const Expr most = min(load(limit_, {}), picks_),
                goes_on = logical_and(less_equal(Expr(0), chosen), less(number.value(), most));
@@ -329,9 +333,10 @@ class BestOfClass {
          loop("g", kGroups, [&](const Expr& g) { return groups.clear(g); }), best_of_groups, best_of_all,
          repeat(
              count_, [&](const Expr&) { return goes_on; }, [&](const Expr&) { return turn; })});
+    if (at_hand) all = make<tir::Alloc>(kept, all);
     for (const Buffer& buffer :
          {number.buffer(), length.buffer(), hit.buffer(), wasted.buffer(), struck.buffer(), lanes.keys,
-          lanes.places, groups.keys, groups.places, best.keys, best.places, better, hits, found, some, kept})
+          lanes.places, groups.keys, groups.places, best.keys, best.places, better, hits, found, some})
       all = make<tir::Alloc>(buffer, all);
     return all;
   }
