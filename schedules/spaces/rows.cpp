@@ -214,7 +214,7 @@ std::vector<Ref<For>> nodes_of(const Schedule& s, const std::vector<LoopHandle>&
 
 /// Vectors that a row of so many elements takes, as a power of 2, where it then needs no loop: what is
 /// between its steps stays in registers. 0: too many.
-int64_t vectors_of_short(int64_t extent, int64_t lanes) {
+int64_t vectors_of_short_row(int64_t extent, int64_t lanes) {
   constexpr int64_t kMostInRegisters = 4;
   const auto vectors =
       static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>((extent + lanes - 1) / lanes)));
@@ -231,7 +231,7 @@ void schedule_elements(Schedule& s, BlockHandle block, std::vector<LoopHandle> l
   if (*lanes + 1 == loops.size() && join_innermost(s, block, loops, target, policy)) lanes = loops.size() - 1;
   int64_t extent = int_value(s[loops[*lanes]]->extent), lanes_preferred = lanes_for(extent, target);
   Factor width = sample_one_of(s, widths_for(extent, target), lanes_preferred, policy);
-  const int64_t whole = vectors_of_short(extent, lanes_preferred);
+  const int64_t whole = vectors_of_short_row(extent, lanes_preferred);
   Factor unrolled = sample_count(s, std::max(std::min(kMostUnrolled, extent / lanes_preferred), whole),
                                  std::max(kUnrolled, whole), policy);
   vectorize(s, loops, *lanes, width, unrolled);
@@ -279,8 +279,8 @@ void reduce_along(Schedule& s, BlockHandle block, const std::vector<LoopHandle>&
   int64_t extent = int_value(s[reduce.back()]->extent), preferred = lanes_for(extent, target);
   Factor width = sample_one_of(s, widths_for(extent, target), preferred, policy);
   Factor vectors = sample_count(
-      s, std::max(std::min(kMostVectors, extent / preferred), vectors_of_short(extent, preferred)), kVectors,
-      policy);
+      s, std::max(std::min(kMostVectors, extent / preferred), vectors_of_short_row(extent, preferred)),
+      kVectors, policy);
   s.reduce_in_lanes(block, vectors, width);
 }
 }  // namespace

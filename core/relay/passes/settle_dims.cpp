@@ -1,11 +1,11 @@
 #include "core/relay/passes/settle_dims.h"
 
 #include <unordered_map>
-#include <unordered_set>
 
 #include "core/arith/simplify.h"
 #include "core/relay/functor.h"
 #include "core/relay/passes/infer_type.h"
+#include "core/support/node_map.h"
 
 namespace lathe::relay {
 namespace {
@@ -13,7 +13,7 @@ namespace {
 /// The calls that each run of a function makes.
 class CertainCalls final : public ExprVisitor {
  public:
-  bool operator()(const Expr& call) const { return calls_.count(call.get()) > 0; }
+  bool operator()(const Expr& call) const { return calls_.count(call.get()); }
 
  private:
   void visit_call(const Ref<Call>& call) override {
@@ -24,7 +24,7 @@ class CertainCalls final : public ExprVisitor {
   void visit_if(const Ref<If>& branch) override { visit(branch->condition); }
   void visit_match(const Ref<Match>& match) override { visit(match->value); }
 
-  std::unordered_set<const Node*> calls_;
+  NodeSet calls_;
 };
 
 using Numbers = std::unordered_map<const Node*, int64_t>;  // by variable
