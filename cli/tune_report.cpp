@@ -42,7 +42,7 @@ nlohmann::json failures_by_kind(const tuner::TaskState& state) {
 }
 
 std::string short_name(const tuner::Task& task) {
-  return task.name.size() > 40 ? task.name.substr(0, 37) + "..." : task.name;
+  return task.name.size() > 40 ? fmt::format("{}...", task.name.substr(0, 37)) : task.name;
 }
 
 void add_table(std::string& out, std::span<const Row> rows) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 
+#include "core/arith/simplify.h"
 #include "core/relay/lower.h"
 #include "core/support/text.h"
 #include "core/tir/dims.h"
@@ -26,8 +27,31 @@ double operations(const NodeRef& root) {
   return count;
 }
 
+double flops_of(const tir::Stmt& stmt);
+
+bool has_extent_of(const Var& var, const tir::Stmt& body) {
+  bool found = false;
+  post_order(body, [&](const NodeRef& node) {
+    const auto* loop = node.as<tir::For>();
+    if (loop && !found) post_order(loop->extent, [&](const NodeRef& in) { found |= in.get() == var.get(); });
+  });
+  return found;
+}
+
+/// Of a loop whose inner loops are as long as its variable says (the passes of a merge sort), by some of its
+/// values at equal distances.
+double flops_of_uneven(const tir::For& loop, int64_t extent) {
+  constexpr int64_t kMostValues = 32;
+  const int64_t values = std::min(extent, kMostValues);
+  double sum = 0;
+  for (int64_t i = 0; i < values; ++i)
+    sum += flops_of(tir::substitute(loop.body, {{loop.var.get(), Expr(i * extent / values)}}));
+  return sum * static_cast<double>(extent) / static_cast<double>(values);
+}
+
 /// By loops and not by blocks: the workload is unscheduled, so its loops run each operation as often as it is
-/// needed. A reduction's init counts nothing.
+/// needed. A reduction's init counts nothing, and what runs as often as only a run can tell (an extent that
+/// is read from memory) counts once.
 double flops_of(const tir::Stmt& stmt) {
   if (const auto* s = stmt.as<tir::Seq>()) {
     double sum = 0;
@@ -35,13 +59,19 @@ double flops_of(const tir::Stmt& stmt) {
     return sum;
   }
   if (const auto* f = stmt.as<tir::For>()) {
-    const int64_t* extent = as_int(f->extent);
-    if (!extent)
-      fail("a loop over {} runs as often as only a run can tell; it cannot be compiled yet", f->var->name);
+    const Expr known = simplify(f->extent);
+    const int64_t* extent = as_int(known);
+    if (!extent) return flops_of(f->body);
+    if (has_extent_of(f->var, f->body)) return flops_of_uneven(*f, *extent);
     return static_cast<double>(*extent) * flops_of(f->body);
   }
+  if (const auto* a = stmt.as<tir::Alloc>()) return flops_of(a->body);
   if (const auto* b = stmt.as<tir::Block>()) return flops_of(b->body);
-  if (const auto* i = stmt.as<tir::If>()) return operations(i->condition) + flops_of(i->then_case);
+  if (const auto* i = stmt.as<tir::If>()) {
+    const Expr condition = simplify(i->condition);
+    if (const int64_t* known = as_int(condition)) return *known ? flops_of(i->then_case) : 0;
+    return operations(condition) + flops_of(i->then_case);
+  }
   if (const auto* s = stmt.as<tir::Store>()) return operations(s->value);
   return 0;
 }

@@ -29,7 +29,9 @@ class BestOfRow {
         key_(row.dtype.is_float() && row.dtype.bits < 32 ? kFloat32
              : row.dtype.is_bool()                       ? kUInt8
                                                          : row.dtype),
-        at_once_(vectors_at_once(plan_.groups ? k_ + k_ / 4 : n_)),
+        at_once_(vectors_at_once(plan_.groups ? k_ + k_ / 4
+                                 : k_ == 1    ? 1
+                                              : int_value(n_))),
         count_("count", kInt64),
         bound_("bound", key_),
         is_settled_("is_settled", kBool) {
@@ -142,7 +144,7 @@ class BestOfRow {
   /// Each lane has the first of its elements that nothing comes before, and where that is.
   std::vector<tir::Stmt> first() {
     // Half as long, they take half as many registers.
-    const DataType index = n_ < INT32_MAX ? kInt32 : kInt64;
+    const DataType index = as_int(n_) && int_value(n_) < INT32_MAX ? kInt32 : kInt64;
     const Buffer values = local("lane_values", kLanes, key_), at = local("lane_positions", kLanes, index);
     auto moved = [&](const Buffer& buffer, const Expr& is_first, const Expr& lane, const Expr& value) {
       return tir::store(buffer, {lane}, select(is_first, value, load(buffer, {lane})));
@@ -151,18 +153,18 @@ class BestOfRow {
       const Expr is_first = before(key(i), load(values, {lane}));
       return tir::seq({moved(at, is_first, lane, cast(index, i)), moved(values, is_first, lane, key(i))});
     };
-    const int64_t whole = n_ / kLanes, rest = n_ - whole * kLanes;
+    const Expr whole = floordiv(n_, Expr(kLanes)), rest = floormod(n_, Expr(kLanes));
     std::vector<tir::Stmt> steps = {
         in_lanes([&](const Expr& lane) {
           return tir::seq(
-              {tir::store(values, {lane}, extreme(true)), tir::store(at, {lane}, imm(index, n_))});
+              {tir::store(values, {lane}, extreme(true)), tir::store(at, {lane}, cast(index, n_))});
         }),
         loop("v", whole, [&](const Expr& v) {
           return in_lanes([&](const Expr& lane) { return look(lane, v * kLanes + lane); });
         })};
-    if (rest > 0)
+    if (!is_zero(rest))
       steps.push_back(in_lanes([&](const Expr& lane) {
-        return make<tir::If>(less(lane, Expr(rest)), look(lane, whole * kLanes + lane));
+        return make<tir::If>(less(lane, rest), look(lane, whole * kLanes + lane));
       }));
     // Of equal ones the first; count_ is its position. What is read lane by lane is in memory.
     const Buffer found = local("found", kLanes, index);
@@ -180,23 +182,23 @@ class BestOfRow {
         tir::Iteration::kUnrolled));
     // Nothing comes before the last there can be: then it is the first number of all, or the first NaN.
     const tir::Stmt back = loop("i", n_, [&](const Expr& step) {
-      const Expr i = Expr(n_ - 1) - step;
+      const Expr i = n_ - 1 - step;
       return make<tir::If>(no_later(key(i), key(i)), count_.set(i));
     });
-    steps.push_back(make<tir::If>(equal(count_.value(), Expr(n_)), tir::seq({count_.set(0), back})));
+    steps.push_back(make<tir::If>(equal(count_.value(), n_), tir::seq({count_.set(0), back})));
     steps.push_back(row_.put(Expr(0), count_.value()));
     return steps;
   }
 
   std::vector<tir::Stmt> all() {
-    const int64_t block = at_once_ * kLanes, whole = round_up(n_, block);
+    const int64_t n = int_value(n_), block = at_once_ * kLanes, whole = round_up(n, block);
     const bool has_nans = row_.dtype.is_float();
     std::vector<tir::Stmt> steps = {
         no_best(),
         in_registers(at_once_,
                      [&](const Expr& i) { return tir::store(values_, {whole - block + i}, extreme(true)); }),
         in_vectors(n_, [&](const Expr& i) { return tir::store(values_, {i}, key(i)); }),
-        places_of_best(Expr(n_), has_nans), loop("i", n_, [&](const Expr& i) {
+        places_of_best(n_, has_nans), loop("i", n_, [&](const Expr& i) {
           return tir::store(best_positions_, {cast(kInt64, load(places_, {i}))}, i);
         })};
     steps.push_back(in_vectors(k_, [&](const Expr& i) { return row_.put(i, load(best_positions_, {i})); }));
@@ -212,7 +214,7 @@ class BestOfRow {
     }));
     steps.push_back(
         in_lanes([&](const Expr& lane) { return tir::store(counted, {lane}, load(lanes, {lane})); }));
-    steps.push_back(count_.set(n_ - whole));
+    steps.push_back(count_.set(n - whole));
     steps.push_back(loop(
         "lane", kLanes,
         [&](const Expr& lane) { return count_.set(count_.value() + cast(kInt64, load(counted, {lane}))); },
@@ -247,7 +249,8 @@ class BestOfRow {
   tir::Stmt best_of_groups(const Buffer& best) {
     // Rows of groups are vectors; few enough at once to be in registers.
     const int64_t vectors = plan_.groups / kLanes,
-                  at_once = vectors % 8 == 0 ? 8 : std::min<int64_t>(vectors, 4), whole = n_ / plan_.groups;
+                  at_once = vectors % 8 == 0 ? 8 : std::min<int64_t>(vectors, 4);
+    const Expr whole = floordiv(n_, Expr(plan_.groups)), rest = floormod(n_, Expr(plan_.groups));
     const Buffer first = local("first", at_once * kLanes, key_);
     const tir::Stmt rows = loop("block", vectors / at_once, [&](const Expr& b) {
       const Expr begin = b * (at_once * kLanes);
@@ -264,7 +267,6 @@ class BestOfRow {
                        [&](const Expr& i) { return tir::store(best, {begin + i}, load(first, {i})); }),
       });
     });
-    const int64_t rest = n_ - whole * plan_.groups;
     return tir::seq({rows, in_vectors(rest, [&](const Expr& i) {
                        return tir::store(best, {i}, first_of(key(whole * plan_.groups + i), load(best, {i})));
                      })});
@@ -288,12 +290,14 @@ class BestOfRow {
   }
 
   std::vector<tir::Stmt> filtered() {
-    const int64_t groups = plan_.groups, whole = n_ / groups, rest = n_ - whole * groups;
+    const int64_t groups = plan_.groups;
+    const Expr whole = floordiv(n_, Expr(groups)), rest = floormod(n_, Expr(groups));
+    const bool has_rest = !is_zero(rest);
     const Buffer best = local("best", groups, key_), chosen = local("chosen", groups + 1, kInt64);
     const Cell number("number", kInt64), number_in_rest("number_in_rest", kInt64);
     for (const Cell* cell : {&number, &number_in_rest}) allocs_.push_back(cell->buffer());
     // The groups that hold a candidate: few, unless many elements are equal.
-    auto choose = [&](int64_t begin, int64_t end) {
+    auto choose = [&](const Expr& begin, const Expr& end) {
       return loop("g", end - begin, [&](const Expr& g) {
         const Expr is_chosen = no_later(load(best, {g + begin}), bound_.value());
         return tir::seq({tir::store(chosen, {number.value()}, g + begin),
@@ -302,13 +306,13 @@ class BestOfRow {
     };
     std::vector<tir::Stmt> steps = {no_best(),     best_of_groups(best), bound_by_groups(best),
                                     number.set(0), count_.set(0),        is_settled_.set(imm(kBool, 0))};
-    if (rest > 0) steps.push_back(choose(0, rest));
+    if (has_rest) steps.push_back(choose(0, rest));
     steps.push_back(number_in_rest.set(number.value()));
     steps.push_back(choose(rest, groups));
-    const int64_t rows = whole + (rest > 0);
+    const Expr rows = has_rest ? ceildiv(n_, Expr(groups)) : whole;
     steps.push_back(loop("r", rows, [&](const Expr& r) {
       const Expr extent =
-          rest > 0 ? select(less(r, Expr(whole)), number.value(), number_in_rest.value()) : number.value();
+          has_rest ? select(less(r, whole), number.value(), number_in_rest.value()) : number.value();
       auto look = [&](bool ties) {
         return loop("c", extent, [&](const Expr& c) {
           const Expr i = r * groups + load(chosen, {c}), bound = bound_.value();
@@ -317,7 +321,7 @@ class BestOfRow {
       };
       // Once so many are known of which it is the last, what equals the bound comes too late.
       const tir::Stmt looked = make<tir::If>(is_settled_.value(), look(false), look(true));
-      const Expr is_due = logical_or(less(Expr(plan_.enough), count_.value()), equal(r, Expr(rows - 1)));
+      const Expr is_due = logical_or(less(Expr(plan_.enough), count_.value()), equal(r, rows - 1));
       return tir::seq({looked, make<tir::If>(is_due, settled())});
     }));
     steps.push_back(in_vectors(k_, [&](const Expr& i) { return row_.put(i, load(positions_, {i})); }));
@@ -336,7 +340,8 @@ class BestOfRow {
   }
 
   const BestOf& row_;
-  const int64_t n_, k_;
+  const Expr n_;
+  const int64_t k_;
   const BestPlan plan_;
   const DataType key_;  // the type of what is compared
   const int64_t at_once_;
@@ -348,7 +353,9 @@ class BestOfRow {
 
 }  // namespace
 
-BestPlan plan_best(int64_t n, int64_t k) {
+BestPlan plan_best(const Expr& elements, int64_t k) {
+  static_assert(kTypicalRow > kMostBest);  // so many are never all candidates
+  const int64_t n = as_int(elements) ? int_value(elements) : kTypicalRow;
   // A scalar step looks at an element and keeps it or not; to place one takes some more.
   constexpr double kOfLooking = 25, kOfPlacing = 75, kOfBeginning = 2000;
   const auto size = static_cast<double>(n), best = static_cast<double>(k);

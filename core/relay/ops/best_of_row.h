@@ -18,15 +18,17 @@ struct BestPlan {
   /// In comparisons of vectors: a sixteenth of a cycle, about. Infinite where this way does not serve.
   double cost = std::numeric_limits<double>::infinity();
 };
-/// The cheapest for the first `k` of `n` elements.
-BestPlan plan_best(int64_t n, int64_t k);
+/// The cheapest for the first `k` of `n` elements. Where these are open, it is the one that is right for any
+/// number of them, made for some thousands.
+BestPlan plan_best(const Expr& n, int64_t k);
 
 /// A row, and where the positions of its best go.
 struct BestOf {
   std::function<Expr(const Expr& i)> element;
   std::function<tir::Stmt(const Expr& rank, const Expr& position)> put;
   DataType dtype;
-  int64_t n = 0, k = 0;
+  Expr n;  // k at least
+  int64_t k = 0;
   bool ascending = false;
 };
 /// Equal elements keep their order, and NaN stands behind all numbers. REQUIRES: the plan's cost is finite.

@@ -149,13 +149,14 @@ Buffer order_by_merging(FuncBuilder& f, const Buffer& x, size_t axis, bool ascen
 }  // namespace
 
 Buffer order(FuncBuilder& f, const Buffer& x, size_t axis, bool ascending, const Expr& count) {
-  if (!as_int(x->shape[axis]) || !as_int(count)) return order_by_merging(f, x, axis, ascending, count);
-  const int64_t n = int_value(x->shape[axis]), k = int_value(count);
+  if (!as_int(count)) return order_by_merging(f, x, axis, ascending, count);
+  const Expr& n = x->shape[axis];
+  const int64_t k = int_value(count);
   // In the unit of cost_of_best, which says up to four times too much for short rows: what merging costs by a
   // stopwatch is a third of this, and would be chosen where it takes twice the time.
   constexpr double kOfMerging = 54;
-  const double by_merging =
-      kOfMerging * static_cast<double>(n) * std::ceil(std::log2(std::max(static_cast<double>(n), 2.0)));
+  const auto elements = static_cast<double>(std::max<int64_t>(as_int(n) ? int_value(n) : kTypicalRow, 2));
+  const double by_merging = kOfMerging * elements * std::ceil(std::log2(elements));
   if (cost_of_best(n, k) < by_merging) return order_of_best(f, x, axis, ascending, k);
   return order_by_merging(f, x, axis, ascending, count);
 }

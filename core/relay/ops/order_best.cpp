@@ -14,6 +14,7 @@ constexpr int64_t kLongRow = 16384, kFewRows = 8;
 
 /// Into so many parts of equal length a row is cut.
 int64_t parts_of(const Buffer& x, size_t axis, int64_t count) {
+  if (!as_int(x->shape[axis])) return 1;
   const int64_t n = int_value(x->shape[axis]);
   const Expr elements = dims_product(x->shape, 0, x->shape.size());
   if (n < kLongRow || !as_int(elements) || int_value(elements) / n >= kFewRows) return 1;
@@ -29,7 +30,7 @@ Buffer best_of_parts(FuncBuilder& f, const Buffer& x, size_t axis, bool ascendin
   if (parts > 1) shape.insert(shape.begin(), Expr(parts));
   return f.opaque("best", shape, kInt64, {x}, [&](const Buffer& out) {
     const Row row(x, out, axis, variables_of(x));
-    const int64_t n = int_value(x->shape[axis]) / parts;
+    const Expr n = parts > 1 ? floordiv(x->shape[axis], Expr(parts)) : x->shape[axis];
     const Var part = lathe::var("part");
     const std::vector<Expr> before = parts > 1 ? std::vector<Expr>{part} : std::vector<Expr>();
     const Expr begin = parts > 1 ? part * n : Expr(0);
@@ -49,12 +50,13 @@ Buffer best_of_parts(FuncBuilder& f, const Buffer& x, size_t axis, bool ascendin
 
 }  // namespace
 
-double cost_of_best(int64_t n, int64_t count) { return plan_best(n, count).cost; }
+double cost_of_best(const Expr& n, int64_t count) { return plan_best(n, count).cost; }
 
 Buffer order_of_best(FuncBuilder& f, const Buffer& x, size_t axis, bool ascending, int64_t count) {
-  const int64_t parts = parts_of(x, axis, count), n = int_value(x->shape[axis]);
+  const int64_t parts = parts_of(x, axis, count);
   const Buffer found = best_of_parts(f, x, axis, ascending, count, parts);
   if (parts == 1) return found;
+  const int64_t n = int_value(x->shape[axis]);
   // The best of the parts, and what is left of a row behind them, in the order they have in the row.
   Shape shape = x->shape;
   const int64_t of_parts = parts * count;

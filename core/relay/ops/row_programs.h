@@ -22,6 +22,8 @@ class Cell {
   Buffer buffer_;
 };
 
+inline bool is_zero(const Expr& e) { return as_int(e) && int_value(e) == 0; }
+
 inline tir::Stmt in_lanes(const std::function<tir::Stmt(const Expr& lane)>& body) {
   const Var lane = lathe::var("lane");
   return tir::for_loop(lane, kLanes, body(lane), tir::Iteration::kVectorized);
@@ -35,17 +37,16 @@ inline tir::Stmt loop(const char* name, const Expr& extent,
 }
 
 /// `body`, a store, for each element below `extent`.
-inline tir::Stmt in_vectors(int64_t extent, const std::function<tir::Stmt(const Expr& i)>& body) {
-  const int64_t whole = extent / kLanes, rest = extent - whole * kLanes;
+inline tir::Stmt in_vectors(const Expr& extent, const std::function<tir::Stmt(const Expr& i)>& body) {
+  const Expr whole = floordiv(extent, Expr(kLanes)), rest = floormod(extent, Expr(kLanes));
   std::vector<tir::Stmt> parts;
-  if (whole > 0)
+  if (!is_zero(whole))
     parts.push_back(loop("v", whole, [&](const Expr& v) {
       return in_lanes([&](const Expr& lane) { return body(v * kLanes + lane); });
     }));
-  if (rest > 0)
-    parts.push_back(in_lanes([&](const Expr& lane) {
-      return make<tir::If>(less(lane, Expr(rest)), body(lane + whole * kLanes));
-    }));
+  if (!is_zero(rest))
+    parts.push_back(in_lanes(
+        [&](const Expr& lane) { return make<tir::If>(less(lane, rest), body(lane + whole * kLanes)); }));
   return tir::seq(std::move(parts));
 }
 

@@ -50,6 +50,7 @@ Relation topk_type(RelationContext& c, const Attrs& attrs) {
   if (a.k >= 1) {
     if (as_int(shape[axis]) && int_value(shape[axis]) < a.k)
       mismatch(c, "k is {}, axis {} of {} has fewer", a.k, axis, describe(x->shape));
+    if (!as_int(shape[axis])) c.equal_dims(max(shape[axis], a.k), shape[axis]);
     shape[axis] = a.k;
   }
   Type values = tensor_type(shape, x->dtype), indices = tensor_type(shape, a.dtype);
