@@ -9,9 +9,12 @@ namespace {
 /// Registers have no addresses: every access must be at a place known now, and two accesses must mean the
 /// same register or different ones. One access that does not fit puts the whole buffer on the stack.
 class Planner {
+  using Places = std::set<std::pair<int64_t, int>>;
+
  public:
   RegisterPlan run(const tir::Stmt& body) {
     visit(body);
+    for (auto& [buffer, planned] : buffers_) add_loads(planned.places, loads_[buffer]);
     std::erase_if(buffers_, [&](const auto& each) {
       // Overlaps show only when all places are known.
       return refused_.count(each.first) || !disjoint(each.second.places) || !is_matrix(each.second);
@@ -57,9 +60,20 @@ class Planner {
     if (!at.is_constant() || !(at.is_dense() || column) || depth.parallel != parallel_depth_)
       refused_.insert(buffer.get());
     else if (at.is_dense())
-      place.places.emplace(at.constant, at.lanes);
+      (loads ? loads_[buffer.get()] : place.places).emplace(at.constant, at.lanes);
     else
       place.row_elements = at.lane_stride, place.column_lanes = at.lanes;
+  }
+
+  /// What is loaded is a place, too, if it is not several of those that are stored, of equal lengths.
+  static void add_loads(Places& places, const Places& loads) {
+    for (const auto& [first, lanes] : loads) {
+      int64_t end = first;
+      const auto begin = places.lower_bound({first, 0});
+      for (auto at = begin; at != places.end() && at->first == end && end < first + lanes; ++at)
+        end += at->second == begin->second ? at->second : lanes + 1;
+      if (end != first + lanes) places.emplace(first, lanes);
+    }
   }
 
   /// Where it is read by columns: places are whole rows, in one register each, and columns no longer than
@@ -89,6 +103,7 @@ class Planner {
     int parallel = 0, loops = 0;
   };
   RegisterPlan buffers_;
+  std::map<const tir::BufferNode*, Places> loads_;
   std::map<const tir::BufferNode*, Depth> depth_of_;
   std::set<const tir::BufferNode*> refused_;
   int parallel_depth_ = 0, loop_depth_ = 0;

@@ -9,7 +9,7 @@
 namespace lathe::codegen {
 
 /// A local buffer as a set of registers (as far as there are enough): its accesses are at constant, dense
-/// places only, any two of them equal or disjoint.
+/// places only, any two of them equal or disjoint; but a load may take several places that lie side by side.
 struct RegisterBuffer {
   std::set<std::pair<int64_t, int>> places;  // (first element, lanes)
   /// Vectors are also loaded across the places, which then are the rows of a matrix of as many elements each,

@@ -105,13 +105,19 @@ TEST(PlanRegisters, RefusesPlacesThatOverlapOrVary) {
   Buffer apart = tir::buffer("apart", {32}, kFloat32, tir::Scope::kLocal);
   Buffer overlap = tir::buffer("overlap", {32}, kFloat32, tir::Scope::kLocal);
   Buffer varying = tir::buffer("varying", {32}, kFloat32, tir::Scope::kLocal);
+  Buffer shifted = tir::buffer("shifted", {32}, kFloat32, tir::Scope::kLocal),
+         y = tir::buffer("y", {32}, kFloat32);
   Var i = var("i");
   Expr zeros = broadcast(Expr(0.0), 16);
   Stmt body = tir::seq(
       {store(apart, {ramp(Expr(0), Expr(1), 16)}, zeros), store(apart, {ramp(Expr(16), Expr(1), 16)}, zeros),
+       // Read as one by an operator that takes two vectors at a time.
+       store(y, {ramp(Expr(0), Expr(1), 32)}, load(apart, {ramp(Expr(0), Expr(1), 32)})),
        store(overlap, {ramp(Expr(0), Expr(1), 16)}, zeros), store(overlap, {Expr(3)}, Expr(0.0)),
+       store(shifted, {ramp(Expr(0), Expr(1), 16)}, zeros),
+       store(y, {ramp(Expr(0), Expr(1), 16)}, load(shifted, {ramp(Expr(8), Expr(1), 16)})),
        for_loop(i, 32, store(varying, {i}, Expr(0.0)))});
-  for (const Buffer& b : {apart, overlap, varying}) body = make<tir::Alloc>(b, body);
+  for (const Buffer& b : {apart, overlap, varying, shifted}) body = make<tir::Alloc>(b, body);
   RegisterPlan plan = plan_registers(body);
   ASSERT_EQ(plan.size(), 1u);
   EXPECT_EQ(plan.begin()->first, apart.get());

@@ -1,10 +1,12 @@
 // Loads and stores: addresses, registers, gathers.
+#include <llvm/Analysis/VectorUtils.h>
 #include <llvm/IR/Intrinsics.h>
 
 #include <bit>
 #include <numeric>
 
 #include "core/codegen/llvm/emitter.h"
+#include "core/codegen/llvm/lanes.h"
 #include "core/support/error.h"
 
 namespace lathe::codegen {
@@ -228,12 +230,19 @@ FlatAccess Emitter::access(const tir::Buffer& buffer, const std::vector<Expr>& i
   return at;
 }
 
+llvm::Value* Emitter::load_slot(llvm::AllocaInst* slot) {
+  return b_.CreateLoad(slot->getAllocatedType(), slot);
+}
+
 llvm::Value* Emitter::load(const tir::Load& e) {
   FlatAccess at = access(e.buffer, e.indices);
   const Storage& place = storage(e.buffer.get());
   if (!place.pointer) {
-    llvm::AllocaInst* slot = (at.is_dense() ? place.slots : place.columns).at(at.constant);
-    return from_memory(b_.CreateLoad(slot->getAllocatedType(), slot), e.dtype);
+    if (!at.is_dense()) return from_memory(load_slot(place.columns.at(at.constant)), e.dtype);
+    std::vector<llvm::Value*> parts;
+    for (int64_t lane = 0; lane < at.lanes; lane += at.lanes == 1 ? 1 : lane_count(parts.back()))
+      parts.push_back(load_slot(place.slots.at(at.constant + lane)));
+    return from_memory(parts.size() == 1 ? parts[0] : llvm::concatenateVectors(b_, parts), e.dtype);
   }
   return from_memory(load_from(at, e.buffer), e.dtype);
 }

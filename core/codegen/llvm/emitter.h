@@ -145,6 +145,7 @@ class Emitter {
   void share_terms(FlatAccess& at);
   FlatAccess access(const tir::Buffer& buffer, const std::vector<Expr>& indices);
   llvm::Value* load(const tir::Load& e);
+  llvm::Value* load_slot(llvm::AllocaInst* slot);
   llvm::Value* load_from(const FlatAccess& at, const tir::Buffer& buffer);
   void prefetch(const FlatAccess& at, const tir::Buffer& buffer, llvm::Value* pointer);
   void store_in_register(llvm::AllocaInst* slot, llvm::Value* v);
