@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <unordered_map>
 
+#include "core/arith/simplify.h"
 #include "core/relay/functor.h"
 #include "core/relay/op.h"
 
@@ -52,6 +53,30 @@ bool is_scalar_constant(const Expr& e) {
   return c && c->value.shape().empty();
 }
 
+/// A reshape whose result is read by dividing a place by sizes that only a run tells, (i // w, i % w), for
+/// each element or a few: alone it costs nothing, for it is a view.
+bool divides_by_open_sizes(const Op& op, const Expr& e) {
+  const Call& call = *e.as<Call>();
+  const auto* to = e->checked_type.as<TensorType>();
+  const auto* from = call.args.empty() ? nullptr : call.args[0]->checked_type.as<TensorType>();
+  if (!from || !to || !op.keeps_order || !op.keeps_order(call.attrs, from, to)) return false;
+  // Dimensions that both begin or end with stay as they are.
+  size_t first = 0, from_end = from->shape.size(), to_end = to->shape.size();
+  int64_t together = 1;  // elements that one division serves
+  for (; from_end > 0 && to_end > 0; --from_end, --to_end) {
+    const lathe::Expr& extent = from->shape[from_end - 1];
+    if (!prove_equal(extent, to->shape[to_end - 1])) break;
+    together *= as_int(extent) ? int_value(extent) : 1;
+  }
+  constexpr int64_t kVector = 16;
+  if (together >= kVector) return false;
+  while (first < std::min(from_end, to_end) && prove_equal(from->shape[first], to->shape[first])) ++first;
+  // The outermost of those that become others is what is left.
+  for (++first; first < from_end; ++first)
+    if (!as_int(from->shape[first])) return true;
+  return false;
+}
+
 class Graph {
  public:
   explicit Graph(const Expr& body) {
@@ -89,14 +114,14 @@ class Graph {
     nodes_.push_back({.expr = e});
     GraphNode& self = nodes_.back();
     if (const Op* op = op_of(e)) {
-      self.pattern = op->fusion;
+      self.pattern = divides_by_open_sizes(*op, e) ? Fusion::kOpaque : op->fusion;
       // Callees of calls are no operands here: operators are leaves.
       for (const Expr& arg : e.as<Call>()->args) {
         // A broadcasting operator reads an operand of its own shape element by element. Reductions and
         // anchors take what follows over element-wise edges alone, so x + bias follows a convolution x and
         // not a convolution that computes the bias.
         bool aligned = op->fusion == Fusion::kBroadcast && same_shape(arg, e);
-        use(arg, aligned ? Fusion::kElementwise : op->fusion);
+        use(arg, aligned ? Fusion::kElementwise : self.pattern);
       }
     } else if (e.as<Tuple>()) {
       self.pattern = Fusion::kTuple;
