@@ -249,12 +249,23 @@ std::optional<Trace> trace_for(const DesignSpace& space, const Func& func, std::
   }
 }
 
+/// What a schedule is chosen for that is to be good near `value`: a whole number of vectors, and of register
+/// tiles where there are many. 250 has no width that divides it but 10.
+int64_t whole_vectors_near(int64_t value, const Target& target) {
+  constexpr int64_t kFewVectors = 2, kManyVectors = 8, kTile = 4;
+  const int64_t lanes = target.lanes();
+  if (value < kFewVectors * lanes || value % lanes == 0) return value;
+  const int64_t step = value < kManyVectors * lanes ? lanes : kTile * lanes;
+  return (value + step / 2) / step * step;
+}
+
 /// The schedule that is chosen for a typical size, on the program itself: splits of open loops leave the
 /// outermost part open, under a guard. The first space that has one which can be built, for that size or a
 /// larger one; the generic space is asked for any program.
 Trace open_trace(const Func& func, const Target& target, Rounding rounding) {
   constexpr int64_t kScales[] = {1, 2, 4};
-  const std::vector<int64_t> typical = typical_dims(func);
+  std::vector<int64_t> typical = typical_dims(func);
+  for (int64_t& value : typical) value = whole_vectors_near(value, target);
   for (const DesignSpace* space : kSpaces)
     for (int64_t scale : kScales) {
       std::vector<int64_t> values = typical;

@@ -18,7 +18,7 @@ std::vector<Expr> as_exprs(Vars vars) { return {vars.begin(), vars.end()}; }
 class Winograd {
  public:
   Winograd(const Application& a, Convolution convolution, const std::array<int64_t, 2>& tile, int64_t band)
-      : a_(a), c_(std::move(convolution)), tile_(tile), band_(band) {
+      : a_(a), c_(std::move(convolution)), tile_(tile) {
     const std::array<Filtering, 2> filterings = tile_of(c_, tile[0], tile[1]);
     for (size_t w = 0; w < 2; ++w) {
       const Filtering& filtering = filterings[w];
@@ -37,9 +37,11 @@ class Winograd {
     data_type_ = stored_type(c_.data->dtype, sum, filterings);
     weight_type_ = stored_type(c_.weight->dtype, sum, filterings);
     order_weight_dims();
-    if (const int64_t* all = as_int(tiles_[0]); band < 1 || (all && band > *all))
-      a.fail("a band has {} rows of tiles, must be 1 to all {}", band, all ? *all : INT64_MAX);
-    bands_ = simplify(ceildiv(tiles_[0], Expr(band)));
+    if (const int64_t* all = as_int(tiles_[0]); band < 0 || (all && band > *all))
+      a.fail("a band has {} rows of tiles, must be 0 for all or 1 to all {}", band, all ? *all : INT64_MAX);
+    is_banded_ = band != 0;
+    band_ = is_banded_ ? Expr(band) : tiles_[0];
+    bands_ = is_banded_ ? simplify(ceildiv(tiles_[0], band_)) : Expr(1);
   }
 
   /// Replaces the convolution in a.func and gives the names of the new blocks.
@@ -116,7 +118,7 @@ class Winograd {
       for (int64_t k = 0; k < inputs_[1]; ++k) {
         std::vector<Expr> at{v[1], Expr(k)};
         for (const Var& each : v.subspan(3)) at.emplace_back(each);
-        at[2 + dim(0)] = v[0] * band_ + at[2 + dim(0)];
+        if (is_banded_) at[2 + dim(0)] = v[0] * band_ + at[2 + dim(0)];
         x.push_back(load(rows, at));
       }
       return cast(data_type_, element(transformed(transforms_[1].input, x), v[2]));
@@ -202,10 +204,10 @@ class Winograd {
     Buffer columns = f_.compute(name("columns"), shape, [&](Vars v) {
       std::vector<Expr> x;
       for (int64_t k = 0; k < products_[0]; ++k) {
-        std::vector<Expr> at{floordiv(v[2 + row], band_), Expr(k)};
+        std::vector<Expr> at{is_banded_ ? floordiv(v[2 + row], band_) : Expr(0), Expr(k)};
         for (const Var& each : v.subspan(1)) at.emplace_back(each);
         // A row of tiles as its band and its place in the band.
-        at[3 + row] = floormod(v[2 + row], band_);
+        if (is_banded_) at[3 + row] = floormod(v[2 + row], band_);
         x.push_back(load(products, at));
       }
       return element(transformed(transforms_[0].output, x), v[0]);
@@ -227,9 +229,9 @@ class Winograd {
   Convolution c_;
   std::array<int64_t, 2> tile_;  // outputs of one
   std::array<Expr, 2> tiles_;
-  Expr bands_;
+  bool is_banded_ = true;  // else all rows of tiles, of which there may be any number, are one band
+  Expr bands_, band_;      // and rows of tiles in each
   std::array<int64_t, 2> products_{}, inputs_{}, step_{};  // of a tile; from one tile's inputs to the next's
-  int64_t band_;
   std::array<CookToom, 2> transforms_;
   DataType data_type_, weight_type_;  // of what the transforms store
   std::vector<size_t> weight_dims_;
@@ -263,7 +265,7 @@ constexpr Primitive kPrimitives[] = {
      .doc =
          "y[i, j] += d[i+k, j+l] * g[k, l]  ->  tiles of d and g transformed, multiplied, transformed back: "
          "tiles "
-         "of rows x columns outputs, rows of tiles in bands",
+         "of rows x columns outputs, rows of tiles in bands (0: all in one)",
      .inputs = {{kBlock, kInt, kInt, kInt}},
      .run = winograd,
      .is_algorithm = true},

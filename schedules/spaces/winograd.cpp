@@ -12,6 +12,7 @@
 
 #include "core/support/error.h"
 #include "core/tir/prologue.h"
+#include "schedules/family.h"
 #include "schedules/spaces/building_blocks.h"
 #include "schedules/tile_model.h"
 #include "schedules/winograd_tiles.h"
@@ -29,7 +30,12 @@ class WinogradSchedule {
     Convolution c = convolution_of(s_[convolution]);
     for (size_t w = 0; w < 2; ++w) out_dims_[w] = c.windows[w].out_dim;
     std::vector<int64_t> table;
-    for (const WinogradTiles& t : candidates) table.insert(table.end(), {t.rows, t.columns, t.band});
+    // As many rows as there are at typical sizes are many too many at others.
+    const bool is_open = is_for_typical_dims(*s_.func());
+    auto band_of = [&](const WinogradTiles& t) {
+      return is_open && t.band * t.rows >= int_value(c.windows[0].positions) ? 0 : t.band;
+    };
+    for (const WinogradTiles& t : candidates) table.insert(table.end(), {t.rows, t.columns, band_of(t)});
     std::vector<IntHandle> sizes =
         s_.sample_tuple(3, table, policy.decide == Decide::kHeuristic ? Decision{0} : Decision{});
     rows_ = sizes[0];

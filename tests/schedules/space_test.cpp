@@ -457,6 +457,54 @@ func main[n0](x: float32[96, n0 // 2], w: float32[12, 96]) -> (y: float32[12, n0
   EXPECT_EQ(vectors_around(scheduled, "b"), 1) << tir::print(scheduled);
 }
 
+/// A convolution in blocks of 16 channels, of open rows and columns, that was asked about at `typical`.
+tir::Func open_convolution(int64_t taps, int64_t typical) {
+  const std::string k = std::to_string(taps), more = std::to_string(taps - 1), at = std::to_string(typical);
+  return tir::parse_func("func main[n0, n1](x: float32[1, 16, n0 + " + more + ", n1 + " + more +
+                         ", 16], w: float32[16, 16, " + k + ", " + k +
+                         ", 16, 16]) -> (y: float32[1, 16, n0, n1, 16]) @constants=2 @typical0=" + at +
+                         " @typical1=" + at + R"( {
+  block root {
+    for i0 in 0..1 { for i1 in 0..16 { for i2 in 0..n0 { for i3 in 0..n1 { for i4 in 0..16 { for i5 in 0..16 { for i6 in 0..)" +
+                         k + R"( { for i7 in 0..)" + k + R"( { for i8 in 0..16 {
+      block b(spatial n in 0..1 = i0, spatial o in 0..16 = i1, spatial r in 0..n0 = i2, spatial c in 0..n1 = i3, spatial l in 0..16 = i4, reduce d in 0..16 = i5, reduce p in 0..)" +
+                         k + " = i6, reduce q in 0.." + k + R"( = i7, reduce m in 0..16 = i8) {
+        reads x[n, d, r + p, c + q, m], w[o, d, p, q, m, l]
+        writes y[n, o, r, c, l]
+        init { y[n, o, r, c, l] = 0.0 }
+        y[n, o, r, c, l] = y[n, o, r, c, l] + x[n, d, r + p, c + q, m] * w[o, d, p, q, m, l]
+    } } } } } } } } } }
+  }
+})");
+}
+
+/// Where transforms go through all rows at once, these are as many as there are and not as many as the image
+/// had that the schedule was made for.
+TEST(DefaultTrace, TransformsOfOpenImagesTakeTheRowsThereAre) {
+  const tir::Func conv = open_convolution(2, 257);
+  const std::string text = tir::print(replay(default_trace(conv, avx512_target()), conv));
+  EXPECT_NE(text.find("products"), std::string::npos) << "no transforms";
+  EXPECT_EQ(text.find("n0 + 259"), std::string::npos) << text;
+}
+
+/// 250 has no divisor but 10 that a vector could have.
+TEST(DefaultTrace, OpenRowsAreCutIntoWholeVectors) {
+  const tir::Func rows = tir::parse_func(R"(
+func main[n0](x: float32[32, n0 + 6], w: float32[3, 32, 7]) -> (y: float32[3, n0]) @constants=2 @typical0=250 {
+  block root {
+    for i in 0..3 { for j in 0..n0 { for k in 0..32 { for t in 0..7 {
+      block b(spatial o in 0..3 = i, spatial c in 0..n0 = j, reduce s in 0..32 = k, reduce p in 0..7 = t) {
+        reads x[s, c + p], w[o, s, p]
+        writes y[o, c]
+        init { y[o, c] = 0.0 }
+        y[o, c] = y[o, c] + x[s, c + p] * w[o, s, p]
+    } } } } }
+  }
+})");
+  EXPECT_NE(tir::print(replay(default_trace(rows, avx512_target()), rows)).find("in 0..16 vectorized"),
+            std::string::npos);
+}
+
 /// Rows of a batch follow one another: a tile runs on across their ends.
 TEST(Family, RowsOfAnOpenBatchAreRowsOfOneMatrix) {
   const tir::Func product = tir::parse_func(R"(

@@ -60,7 +60,7 @@ TEST(Winograd, KeepsMeaningForAllTileSizes) {
   tir::Func func = conv2d(shape, kFloat64);
   for (int64_t rows : {1, 2, 3, 4, 6})
     for (int64_t columns : {1, 2, 5})
-      for (int64_t band : {1, 2}) {
+      for (int64_t band : {0, 1, 2}) {
         if (band > (7 + rows - 1) / rows) continue;
         SCOPED_TRACE(fmt::format("{} x {}, bands of {}", rows, columns, band));
         expect_same_results(func, rewritten(func, rows, columns, band));
@@ -90,7 +90,7 @@ TEST(Winograd, Strides) {
     shape.kernel = kernel;
     shape.pad = kernel / 2;
     tir::Func func = conv2d(shape, kFloat64);
-    for (auto [rows, columns, band] : {std::tuple{2, 2, 1}, {1, 3, 2}, {3, 2, 2}}) {
+    for (auto [rows, columns, band] : {std::tuple{2, 2, 1}, {1, 3, 2}, {3, 2, 2}, {2, 3, 0}}) {
       SCOPED_TRACE(fmt::format("{} taps: {} x {}, bands of {}", kernel, rows, columns, band));
       expect_same_results(func, rewritten(func, rows, columns, band));
     }
@@ -133,7 +133,7 @@ TEST(Winograd, RefusesWhatItCannotRewrite) {
   EXPECT_EQ(refusal(conv2d({}, kFloat32), "conv", {9, 2, 1}),
             "winograd: tiles of 9 outputs of 3 taps need 11 products, must be from 1 output to 10 products");
   EXPECT_EQ(refusal(conv2d({.height = 4}, kFloat32), "conv", {2, 2, 3}),
-            "winograd: a band has 3 rows of tiles, must be 1 to all 2");
+            "winograd: a band has 3 rows of tiles, must be 0 for all or 1 to all 2");
   Schedule s(conv2d({}, kFloat32));
   BlockHandle conv = s.get_block("conv");
   s.vectorize(s.get_loops(conv)[4]);
