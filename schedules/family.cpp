@@ -49,18 +49,6 @@ bool reads_windows(const Block& block) {
   return found;
 }
 
-bool is_product(const Func& program) {
-  const std::vector<int64_t> many(dims_of(*program).size(), kTypicalDim);
-  Ref<Block> block = dominant_reduction(with_dims(program, many));
-  if (!block || reads_windows(*block)) return false;
-  auto reduction = vector_reduction(block);
-  // Not vectorized as it stands, but perhaps once its operands are packed: all sums of products count.
-  if (reduction) return reduction->broadcasts();
-  const auto written = block->writes.at(0).buffer;
-  return std::count_if(block->reads.begin(), block->reads.end(),
-                       [&](const Region& read) { return read.buffer != written; }) >= 2;
-}
-
 /// The extent is one of the dimensions that `chosen` says.
 bool is_one_of(const std::vector<Var>& dims, const std::vector<bool>& chosen, const Expr& extent) {
   for (size_t i = 0; i < dims.size(); ++i)
@@ -415,15 +403,48 @@ void make_lighter(std::vector<int64_t>& values, std::span<const int64_t> typical
   }
 }
 
-/// No buffer of the program has a negative extent for these.
-bool has_shapes(const Func& program, std::span<const int64_t> values) {
+/// No buffer of the program has an extent below `least` for these. One without a name has no number: the
+/// program is refused when it is lowered.
+bool has_shapes(const Func& program, std::span<const int64_t> values, int64_t least) {
   bool has = true;
   const Func bound = with_dims(program, values);
   for (const Buffer& param : bound->params)
-    for (const Expr& extent : param->shape) has &= as_int(extent) && *as_int(extent) >= 0;
+    for (const Expr& extent : param->shape) has &= !as_int(extent) || *as_int(extent) >= least;
   return has;
 }
+
+/// There is something to schedule for what the grade is made for.
+bool has_elements(const Func& program, const Grade& grade) {
+  std::vector<int64_t> values;
+  for (const DimValues& each : grade.dims) values.push_back(each.typical);
+  return has_shapes(program, values, 1);
+}
+
+/// Made for larger values, where a program needs more than the usual ones (an image that windows without
+/// padding make smaller, say) and nobody said which.
+void grow_typical(const Func& program, Grade& grade) {
+  constexpr int64_t kMost = 1 << 14;
+  const Grade before = grade;
+  for (int64_t times = 2; !has_elements(program, grade); times *= 2) {
+    if (times * kTypicalDim > kMost) return void(grade = before);
+    for (size_t i = 0; i < grade.dims.size(); ++i)
+      if (!grade.dims[i].is_number())
+        grade.dims[i].typical = std::min(times * before.dims[i].typical, grade.dims[i].max);
+  }
+}
 }  // namespace
+
+bool is_product(const Func& program) {
+  const std::vector<int64_t> many(dims_of(*program).size(), kTypicalDim);
+  Ref<Block> block = dominant_reduction(with_dims(program, many));
+  if (!block || reads_windows(*block)) return false;
+  auto reduction = vector_reduction(block);
+  // Not vectorized as it stands, but perhaps once its operands are packed: all sums of products count.
+  if (reduction) return reduction->broadcasts();
+  const auto written = block->writes.at(0).buffer;
+  return std::count_if(block->reads.begin(), block->reads.end(),
+                       [&](const Region& read) { return read.buffer != written; }) >= 2;
+}
 
 Member member_of(const Func& program, const std::vector<DimValues>& dims) {
   std::vector<int64_t> numbers;
@@ -489,7 +510,7 @@ std::vector<std::vector<int64_t>> checked_dims(const Func& program) {
                                               : std::max<int64_t>(typical[d] + (at % 2 == 0 ? 1 : -1), 1));
     }
     make_lighter(values, typical);
-    if (values != typical && has_shapes(program, values)) checked.push_back(std::move(values));
+    if (values != typical && has_shapes(program, values, 0)) checked.push_back(std::move(values));
   }
   return checked;
 }
@@ -512,7 +533,11 @@ std::vector<Member> family_within(const Func& program, const KnownDims& known) {
   std::vector<Grade> last = cut_at_values(all, left);
   std::erase_if(grades, [&](const Grade& grade) { return !may_occur(grade.dims, known); });
   for (Grade& grade : grades) fit_typical(grade.dims, known);
-  if (left.weights.empty()) fit_typical(last.back().dims, left);
+  std::erase_if(grades, [&](const Grade& grade) { return !has_elements(program, grade); });
+  if (left.weights.empty()) {
+    fit_typical(last.back().dims, left);
+    grow_typical(program, last.back());
+  }
   grades.insert(grades.end(), last.begin(), last.end());
   std::vector<Member> family;
   for (const Grade& grade : grades) {

@@ -42,6 +42,9 @@ std::vector<Member> family_of(const tir::Func& program);
 /// for values that calls have.
 std::vector<Member> family_within(const tir::Func& program, const KnownDims& known);
 
+/// What takes most time is a product of matrices. REQUIRES: a canonical program.
+bool is_product(const tir::Func& program);
+
 /// Which dimensions are rows or columns of images that the program convolves along both; none of others.
 std::vector<bool> image_dims(const tir::Func& program);
 

@@ -182,7 +182,6 @@ std::shared_ptr<ModelBuilder::Compiled> ModelBuilder::Impl::compile(size_t progr
                      .workspace_bytes = object.kernel.workspace_bytes,
                      .flops = dims.empty() ? count_flops(workload) : 0,
                      .reuse = in_place_arguments(*lowered),
-                     .workload_dims = dims,
                      .open_workspace = object.kernel.open_workspace};
   for (const Var& dim : tir::dims_of(*lowered)) {
     auto found = std::find(dims.begin(), dims.end(), dim);
@@ -278,6 +277,7 @@ ModelBuilder::Build ModelBuilder::build(std::span<const tir::Func> given) {
   std::vector<KernelFamily> families;
   for (const Family& family : impl_->distinct.families) {
     KernelFamily& made = families.emplace_back();
+    made.workload = impl_->distinct.programs[family.first].whole;
     std::map<size_t, size_t> number;  // in the family, of those built
     for (size_t m = 0; m < family.members.size(); ++m) {
       const size_t program = first_equal[family.first + m];

@@ -4,6 +4,7 @@
 #include <map>
 
 #include "core/relay/passes/infer_type.h"
+#include "core/tir/dims.h"
 #include "tuner/plan_sizes.h"
 
 namespace lathe::tuner {
@@ -117,9 +118,9 @@ class Planner {
       ways.push_back({.kernel = kernel.name,
                       .args = kernel.prologue ? arguments_with_prologue(*call, kernel) : arguments(*call),
                       .results = results,
-                      .workspace_bytes = workspace(kernel, kernel_call),
+                      .workspace_bytes = workspace(kernel, family, kernel_call),
                       .flops = kernel.flops,
-                      .dims = dims(kernel, kernel_call),
+                      .dims = dims(kernel, family, kernel_call),
                       .reuse = kernel.reuse,
                       .when = whens[i]});
     }
@@ -130,7 +131,7 @@ class Planner {
   std::vector<runtime::Size> whens_of(const KernelFamily& family, const KernelCall& call) {
     using enum runtime::SizeOp;
     if (family.kernels.size() == 1) return {1};
-    const std::vector<runtime::Size> dims = sizes_.dims_of_call(call);
+    const std::vector<runtime::Size> dims = sizes_.dims_of_call(call, family.workload);
     std::vector<runtime::Size> whens(family.kernels.size());
     runtime::Size left = 1;  // none of the members before has them
     for (const KernelFamily::Member& member : family.members) {
@@ -154,21 +155,23 @@ class Planner {
   }
 
   /// What the kernel takes of the dimensions that its workload has in this call.
-  std::vector<runtime::Size> dims(const GraphKernel& kernel, const KernelCall& call) {
+  std::vector<runtime::Size> dims(const GraphKernel& kernel, const KernelFamily& family,
+                                  const KernelCall& call) {
     if (kernel.dims.empty()) return {};
-    const std::vector<runtime::Size> all = sizes_.dims_of_call(call);
-    CHECK(all.size() == kernel.workload_dims.size(), "{} dimensions for a workload of {}", all.size(),
-          kernel.workload_dims.size());
+    const std::vector<runtime::Size> all = sizes_.dims_of_call(call, family.workload);
+    const size_t count = tir::dims_of(*family.workload).size();
+    CHECK(all.size() == count, "{} dimensions for a workload of {}", all.size(), count);
     std::vector<runtime::Size> taken;
     for (size_t number : kernel.dims) taken.push_back(all.at(number));
     return taken;
   }
 
-  runtime::Size workspace(const GraphKernel& kernel, const KernelCall& call) {
+  runtime::Size workspace(const GraphKernel& kernel, const KernelFamily& family, const KernelCall& call) {
     if (!kernel.open_workspace) return kernel.workspace_bytes;
-    const std::vector<runtime::Size> all = sizes_.dims_of_call(call);
+    const std::vector<runtime::Size> all = sizes_.dims_of_call(call, family.workload);
+    const std::vector<Var> dims = tir::dims_of(*family.workload);
     PlanSizes of_kernel(builder_);
-    for (size_t i = 0; i < all.size(); ++i) of_kernel.define(kernel.workload_dims.at(i), all[i]);
+    for (size_t i = 0; i < all.size(); ++i) of_kernel.define(dims.at(i), all[i]);
     return of_kernel.of(kernel.open_workspace);
   }
 

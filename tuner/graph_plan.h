@@ -16,11 +16,10 @@ namespace lathe::tuner {
 struct GraphKernel {
   std::string name;
   int64_t workspace_bytes = 0;
-  double flops = 0;            // of the unscheduled program; 0 where it depends on dimensions
-  std::vector<int64_t> reuse;  // arguments whose memory the result may take over (in_place_arguments)
-  std::vector<Var> workload_dims = {};  // the dimensions that the workload leaves open
-  std::vector<size_t> dims = {};        // those that the kernel takes, numbers of these
-  Expr open_workspace = {};             // of these; null: workspace_bytes
+  double flops = 0;               // of the unscheduled program; 0 where it depends on dimensions
+  std::vector<int64_t> reuse;     // arguments whose memory the result may take over (in_place_arguments)
+  std::vector<size_t> dims = {};  // those of the workload's that the kernel takes, numbers of dims_of() it
+  Expr open_workspace = {};       // of dims_of() the workload; null: workspace_bytes
 
   /// Gives tensors that the kernel takes in place of some of the call's constants: run while the plan is
   /// made, once for each distinct set of constants. Null: the kernel takes the arguments of the call.
@@ -40,6 +39,7 @@ struct KernelFamily {
   };
   std::vector<GraphKernel> kernels;
   std::vector<Member> members;  // the first that has the values is called; the last has all
+  tir::Func workload = {};      // of all of them
 };
 
 /// The plan of a graph (dataflow.h), with the constants that it reads and without its library. Tuples are

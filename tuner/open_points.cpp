@@ -120,7 +120,7 @@ std::set<const VarNode*> image_dims_of(std::span<const LoweredCall> calls) {
   std::set<const VarNode*> found;
   for (const LoweredCall& each : calls) {
     const std::vector<bool> image = schedule::image_dims(each.workload);
-    const std::vector<Expr> dims = dims_of_call(each.call);
+    const std::vector<Expr> dims = dims_of_call(each.call, each.workload);
     for (size_t i = 0; i < dims.size(); ++i)
       if (image[i])
         post_order(dims[i], [&](const NodeRef& node) {
@@ -133,7 +133,7 @@ std::set<const VarNode*> image_dims_of(std::span<const LoweredCall> calls) {
 /// No kernel of the model takes longer there than can be measured many times.
 bool is_light(const OpenPoints& points, size_t point, std::span<const LoweredCall> calls) {
   return std::all_of(calls.begin(), calls.end(), [&](const LoweredCall& each) {
-    const auto values = values_at(points, points.points[point].values, each.call);
+    const auto values = values_at(points, points.points[point].values, each.call, each.workload);
     if (!values) return true;
     const tir::Func program = schedule::program_at(each.workload, *values);
     return count_flops(program) <= kMostFlops && parameter_bytes(program) <= kMostBytes;
@@ -191,7 +191,7 @@ OpenPoints open_points(const relay::Module& fused, const OpenDims& open) {
 }
 
 std::optional<std::vector<int64_t>> values_at(const OpenPoints& points, std::span<const int64_t> given,
-                                              const KernelCall& call) {
+                                              const KernelCall& call, const tir::Func& workload) {
   VarMap numbers;
   for (size_t i = 0; i < points.dims.size(); ++i) numbers[points.dims[i].get()] = Expr(given[i]);
   std::vector<relay::DimCheck> checks;
@@ -202,7 +202,7 @@ std::optional<std::vector<int64_t>> values_at(const OpenPoints& points, std::spa
   };
   if (!std::all_of(checks.begin(), checks.end(), fit)) return std::nullopt;
   std::vector<int64_t> values;
-  for (const Expr& dim : dims_of_call(call)) {
+  for (const Expr& dim : dims_of_call(call, workload)) {
     const Expr bound = simplify(substitute(dim, numbers));
     const int64_t* value = as_int(bound);
     if (!value || *value < 0) return std::nullopt;
@@ -217,7 +217,7 @@ OpenPrograms open_programs(const relay::Module& fused, const OpenPoints& points)
   for (const auto& [call, workload] : open_calls(fused)) {
     const std::string digest = tir::workload_digest(workload);
     for (const OpenPoint& point : points.points) {
-      const auto values = values_at(points, point.values, call);
+      const auto values = values_at(points, point.values, call, workload);
       if (!values) continue;
       OpenProgram& program = programs[digest];
       program.program = workload;
@@ -226,7 +226,8 @@ OpenPrograms open_programs(const relay::Module& fused, const OpenPoints& points)
     }
     if (auto found = programs.find(digest); found != programs.end() && !points.most.empty()) {
       // Sizes grow with the dimensions that they are made of, so the ends of these are theirs.
-      const auto least = values_at(points, points.least, call), most = values_at(points, points.most, call);
+      const auto least = values_at(points, points.least, call, workload),
+                 most = values_at(points, points.most, call, workload);
       if (least && most) widen(found->second, *least, *most);
     }
   }

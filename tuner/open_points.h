@@ -40,10 +40,10 @@ struct OpenPoints {
 /// given. REQUIRES: fused, types inferred.
 OpenPoints open_points(const relay::Module& fused, const OpenDims& open);
 
-/// What the dimensions of the call's workload are for these of the model's; nothing where that depends on
-/// more than main's inputs, or where the function's sizes do not agree for these.
+/// What the dimensions of the call's workload, `workload`, are for these of the model's; nothing where that
+/// depends on more than main's inputs, or where the function's sizes do not agree for these.
 std::optional<std::vector<int64_t>> values_at(const OpenPoints& points, std::span<const int64_t> values,
-                                              const KernelCall& call);
+                                              const KernelCall& call, const tir::Func& workload);
 
 /// What the points make of one program of the model.
 struct OpenProgram {

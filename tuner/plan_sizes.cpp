@@ -4,7 +4,7 @@
 
 #include "core/arith/simplify.h"
 #include "core/relay/text.h"
-#include "core/tir/dims.h"
+#include "core/tir/own_dims.h"
 #include "schedules/family.h"
 
 namespace lathe::tuner {
@@ -109,45 +109,38 @@ std::vector<runtime::TensorType> PlanSizes::types(const relay::Type& type) const
   return types;
 }
 
-std::vector<Size> PlanSizes::dims_of_call(const KernelCall& call) const {
+std::vector<Size> PlanSizes::dims_of_call(const KernelCall& call, const tir::Func& workload) const {
   if (dims_.empty()) return {};
   std::vector<Size> sizes;
-  for (const Expr& dim : tuner::dims_of_call(call)) sizes.push_back(of(dim));
+  for (const Expr& dim : tuner::dims_of_call(call, workload)) sizes.push_back(of(dim));
   return sizes;
 }
 
-/// A function's own types say what its dimensions are, since they are the graph's. Those of a tensor program
-/// have names of their own, and take what stands at their place in the call.
-std::vector<Expr> dims_of_call(const KernelCall& call) {
+/// Dimensions that stand alone in the shapes of parameters are what stands at their place in the call. Else a
+/// function's are those of its own types, in their order, since they are the graph's.
+std::vector<Expr> dims_of_call(const KernelCall& call, const tir::Func& workload) {
   std::vector<const relay::TensorType*> tensors;
-  if (const auto* function = call.callee.as<relay::Function>()) {
+  const auto* function = call.callee.as<relay::Function>();
+  if (function) {
     for (const relay::Var& param : function->params) flatten(type_of(param), tensors);
     flatten(function->body->checked_type, tensors);
   } else {
     for (const relay::Expr& arg : call.call->args) flatten(arg->checked_type, tensors);
     flatten(call.call->checked_type ? call.call->checked_type : call.call->out_type, tensors);
   }
-  std::vector<Var> order;
   std::vector<Expr> values;
-  auto add = [&](const Var& dim, const Expr& value) {
-    if (std::find(order.begin(), order.end(), dim) != order.end()) return;
-    order.push_back(dim);
-    values.push_back(value);
-  };
-  if (const auto* program = call.callee.as<relay::PrimFunc>()) {
-    const std::vector<tir::Buffer>& params = program->func->params;
-    for (size_t i = 0; i < params.size(); ++i)
-      for (size_t d = 0; d < params[i]->shape.size(); ++d)
-        if (params[i]->shape[d].as<VarNode>())
-          add(params[i]->shape[d].cast<VarNode>(), tensors.at(i)->shape.at(d));
-    if (order.size() != tir::dims_of(*program->func).size())
-      fail("tensor program {} has a dimension that stands nowhere by itself", program->func->name);
+  if (const auto places = tir::places_of_dims(*workload)) {
+    for (const tir::DimPlace& place : *places)
+      values.push_back(tensors.at(place.param)->shape.at(place.axis));
     return values;
   }
+  if (!function) fail("tensor program {} has a dimension that stands nowhere by itself", workload->name);
   for (const relay::TensorType* tensor : tensors)
     for (const Expr& extent : tensor->shape)
       post_order(extent, [&](const NodeRef& node) {
-        if (node.as<VarNode>()) add(node.cast<VarNode>(), node.cast<ExprNode>());
+        const auto same = [&](const Expr& value) { return value.same_as(node.get()); };
+        if (node.as<VarNode>() && std::none_of(values.begin(), values.end(), same))
+          values.push_back(node.cast<ExprNode>());
       });
   return values;
 }

@@ -10,8 +10,8 @@
 namespace lathe::tuner {
 
 /// What stands in a call for the dimensions of its workload (tir::dims_of), in their order: expressions of
-/// the graph's. Empty where none is open.
-std::vector<Expr> dims_of_call(const KernelCall& call);
+/// the graph's. Empty where none is open. REQUIRES: workload_of(call).
+std::vector<Expr> dims_of_call(const KernelCall& call, const tir::Func& workload);
 
 class PlanSizes {
  public:
@@ -32,7 +32,7 @@ class PlanSizes {
   /// The tensors of a type, tuples flattened. Throws Error for other values. REQUIRES: `type` is inferred.
   std::vector<runtime::TensorType> types(const relay::Type& type) const;
   /// What the kernel of a call takes for the dimensions of its workload (tir::dims_of), in their order.
-  std::vector<runtime::Size> dims_of_call(const KernelCall& call) const;
+  std::vector<runtime::Size> dims_of_call(const KernelCall& call, const tir::Func& workload) const;
   /// The two must be one number in each run.
   void require_equal(const Expr& a, const Expr& b);
 

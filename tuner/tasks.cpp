@@ -7,6 +7,7 @@
 #include "core/relay/lower.h"
 #include "core/support/text.h"
 #include "core/tir/dims.h"
+#include "core/tir/own_dims.h"
 #include "core/tir/prologue.h"
 #include "core/tir/text.h"
 #include "schedules/anatomy.h"
@@ -122,7 +123,10 @@ tir::Func workload_of(const KernelCall& call) {
   tir::Func func =
       program ? program->func : relay::lower_function(call.callee.cast<relay::Function>(), "task");
   // Other names may stand in another order.
-  return tir::with_constant_params(tir::with_simple_shapes(tir::canonical(func)), call.constants);
+  func = tir::canonical(func);
+  if (schedule::is_product(func)) func = tir::with_own_dims(func);
+  func = tir::canonical(tir::with_dims_of_results(func));
+  return tir::with_constant_params(tir::with_simple_shapes(func), call.constants);
 }
 
 double product_rate(const tir::Func& func, const Target& target) {
@@ -171,7 +175,7 @@ class TaskList {
       return;
     }
     for (size_t point = 0; point < points.points.size(); ++point)
-      if (const auto values = values_at(points, points.points[point].values, call))
+      if (const auto values = values_at(points, points.points[point].values, call, program.workload))
         ++at_[task_of(program, *values)][point];
   }
 

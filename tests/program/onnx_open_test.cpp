@@ -165,8 +165,48 @@ TEST(OnnxOpenPrograms, SlicesAndPadsOfOpenAxes) {
   expect_as_interpreted(with({node("TopK", {"x", "half"}, {"y", ""}, integer("axis", 1))}), sizes);
 }
 
-/// Positions are moved into the tensor they are of, of which there must be something: the element before an
-/// empty tensor, or the row behind a short one, is other memory.
+TEST(OnnxOpenPrograms, FirstFewOfOpenRows) {
+  for (int64_t k : {1, 3, 40})
+    for (int64_t largest : {0, 1}) {
+      std::vector<Shapes> sizes;
+      for (int64_t n : {k, k + 1, int64_t{47}, int64_t{512}, int64_t{2050}}) sizes.push_back({{"x", {2, n}}});
+      expect_as_interpreted(
+          {{ints("k", {k}), node("TopK", {"x", "k"}, {"y", "at"}, integer("largest", largest))},
+           input_of("x", {"b", "n"}),
+           {"y", "at"}},
+          sizes);
+    }
+  Build build({{ints("k", {3}), node("TopK", {"x", "k"}, {"y", "at"})}, input_of("x", {"n"}), {"y", "at"}});
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  build.at({tensor_of<float>({nan, 1, nan, nan, 2}, {5}, kFloat32)});
+  EXPECT_EQ(thrown_by([&] {
+              build.at(Shapes{{"x", {2}}});
+            }),
+            "the model needs max(n, 3) = n, which does not hold for n = 2");
+}
+
+/// An image that is declared open, and of which only some sizes fit the weights behind it: none that has
+/// fewer rows than its windows is among them.
+TEST(OnnxOpenPrograms, ImagesThatLaterLayersNeed) {
+  const std::string windows = integers("kernel_shape", {2, 2}) + integers("strides", {2, 2});
+  const Model model{{node("AveragePool", {"x"}, {"p"}, windows),
+                     node("Flatten", {"p"}, {"f"}, integer("axis", 1)), node("MatMul", {"f", "v"}, {"y"})},
+                    input_of("x", {"b", "3", "h", "w"}) + input_of("v", {"48", "5"})};
+  expect_as_interpreted(model, {{{"x", {2, 3, 8, 8}}, {"v", {48, 5}}},
+                                {{"x", {1, 3, 9, 9}}, {"v", {48, 5}}},
+                                {{"x", {7, 3, 4, 17}}, {"v", {48, 5}}}});
+}
+
+TEST(OnnxOpenPrograms, AttentionOverThePatchesOfAnImage) {
+  const std::string windows = integers("kernel_shape", {2, 2}) + integers("strides", {2, 2});
+  expect_as_interpreted(
+      {{ints("rows", {0, 0, -1}), node("AveragePool", {"x"}, {"p"}, windows),
+        node("Reshape", {"p", "rows"}, {"k"}), node("Transpose", {"k"}, {"q"}, integers("perm", {0, 2, 1})),
+        node("MatMul", {"q", "k"}, {"a"}), node("Softmax", {"a"}, {"s"}), node("MatMul", {"s", "q"}, {"y"})},
+       input_of("x", {"b", "5", "h", "w"})},
+      {{{"x", {1, 5, 2, 3}}}, {{"x", {2, 5, 9, 21}}}, {{"x", {1, 5, 4, 2}}}});
+}
+
 /// However many there are, and may be kept: no thread has places for that.
 TEST(OnnxOpenPrograms, BoxesOfAnyNumber) {
   for (int64_t most : {2, 10000})
@@ -189,6 +229,8 @@ TEST(OnnxOpenPrograms, ImagesThatAreSampledOrFramed) {
                         {{{"x", {1, 3, 5, 20}}}, {{"x", {2, 3, 1, 34}}}});
 }
 
+/// Positions are moved into the tensor they are of, of which there must be something: the element before an
+/// empty tensor, or the row behind a short one, is other memory.
 TEST(OnnxOpenPrograms, NothingIsChosenOfNothing) {
   // Of the rows of x from the second on, and of x itself along the other axis.
   const std::string inputs = input_of("x", {"n", "4"}) + input_of("i", {"3"}, kInt) +

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "core/codegen/host_target.h"
+#include "core/tir/text.h"
 #include "tests/schedules/programs.h"
 #include "tuner/tasks.h"
 
@@ -33,6 +34,14 @@ TEST(LimitOf, DividesTheOperations) {
   task.products = 4;
   EXPECT_EQ(limit_of(task, limits).seconds, 1);
   EXPECT_STREQ(limit_of(task, limits).name(), "memory");
+}
+
+/// Passes over runs that become longer: their loops are as long as the variable of another one says.
+TEST(CountFlops, OfOpenRowsInOrder) {
+  const tir::Func rows = tir::parse_func(R"(func f[n](x: float32[n]) -> (y: float32[n]) {
+  for t in 0..3 { for p in 0..(n + 2 * (t + 1) - 1) // (2 * (t + 1)) { y[p] = x[p] + 1.0 } }
+})");
+  EXPECT_EQ(count_flops(rows), 32 + 16 + 11);
 }
 
 }  // namespace

@@ -1,0 +1,171 @@
+#include "core/tir/own_dims.h"
+
+#include <algorithm>
+#include <set>
+#include <span>
+
+#include "core/arith/simplify.h"
+#include "core/tir/dims.h"
+
+namespace lathe::tir {
+namespace {
+
+using Names = std::set<const Node*>;
+
+Names names_of(const std::vector<Var>& dims) {
+  Names names;
+  for (const Var& dim : dims) names.insert(dim.get());
+  return names;
+}
+
+/// An index that is computed from dimensions alone.
+bool is_of_dims(const Expr& e, const Names& dims) {
+  if (e.dtype() != kInt64 || !e.as<Binary>()) return false;
+  bool has = false, others = false;
+  post_order(e, [&](const NodeRef& node) {
+    if (node.as<VarNode>())
+      (dims.count(node.get()) ? has : others) = true;
+    else
+      others |= !node.as<Binary>() && !node.as<IntImm>();
+  });
+  return has && !others;
+}
+
+/// What is computed from dimensions alone in its simplest form: equal expressions look alike.
+Func with_simple_dims(const Func& func) {
+  const Names dims = names_of(dims_of(*func));
+  return rewrite(func,
+                 [&](const NodeRef& node) -> NodeRef {
+                   if (!node.as<Binary>() || !is_of_dims(node.cast<ExprNode>(), dims)) return node;
+                   return simplify(node.cast<ExprNode>());
+                 })
+      .cast<FuncNode>();
+}
+
+/// `func` with `name` in place of `e`.
+Func with_name(const Func& func, const Expr& e, const Var& name) {
+  return rewrite(func,
+                 [&](const NodeRef& node) -> NodeRef {
+                   return node.as<Binary>() && structural_equal(node, e) ? NodeRef(name) : node;
+                 })
+      .cast<FuncNode>();
+}
+
+/// Variables of one name would be ordered by where they lie in memory, and so would sums of them.
+Var fresh_dim(const Func& func) {
+  const std::vector<Var> dims = dims_of(*func);
+  for (int64_t i = 0;; ++i) {
+    const std::string name = fmt::format("d{}", i);
+    if (std::none_of(dims.begin(), dims.end(), [&](const Var& dim) { return dim->name == name; }))
+      return var(name);
+  }
+}
+
+bool has_any(const Func& func, const Names& names) {
+  bool has = false;
+  post_order(func, [&](const NodeRef& node) { has |= names.count(node.get()) != 0; });
+  return has;
+}
+
+bool is_linear_step(const Binary& b) {
+  return b.op == BinaryOp::kAdd || b.op == BinaryOp::kSub ||
+         (b.op == BinaryOp::kMul && (as_int(b.a) || as_int(b.b)));
+}
+
+/// Quotients, products and the like of dimensions in the shapes of parameters, the smallest first.
+std::vector<Expr> products_in_shapes(const Func& func) {
+  const Names dims = names_of(dims_of(*func));
+  std::vector<Expr> found;
+  for (const Buffer& param : func->params)
+    for (const Expr& extent : param->shape)
+      post_order(extent, [&](const NodeRef& node) {
+        const auto* b = node.as<Binary>();
+        if (b && !is_linear_step(*b) && is_of_dims(node.cast<ExprNode>(), dims))
+          found.push_back(node.cast<ExprNode>());
+      });
+  return found;
+}
+
+bool is_never_negative(const Expr& e, const std::vector<Var>& dims) {
+  Analyzer known;
+  for (const Var& dim : dims) known.bind(dim, Bound{.min = 0});
+  return known.can_prove(less_equal(Expr(0), e));
+}
+
+/// One such expression with a name, where its dimensions have no other use.
+std::optional<Func> with_product_named(const Func& func) {
+  for (const Expr& e : products_in_shapes(func)) {
+    const std::vector<Var> dims = dims_of(*func);
+    Names used;
+    post_order(e, [&](const NodeRef& node) {
+      if (node.as<VarNode>()) used.insert(node.get());
+    });
+    if (!is_never_negative(e, dims)) continue;
+    const Func named = with_name(func, e, fresh_dim(func));
+    if (!has_any(named, used)) return with_simple_dims(named);
+  }
+  return std::nullopt;
+}
+
+bool stands_alone(std::span<const Buffer> params, const Var& dim) {
+  return std::any_of(params.begin(), params.end(), [&](const Buffer& param) {
+    return std::any_of(param->shape.begin(), param->shape.end(),
+                       [&](const Expr& extent) { return extent.same_as(dim.get()); });
+  });
+}
+
+/// A dimension that the parameters from `first` on have as n + 3 and never alone: what stands there is the
+/// dimension.
+std::optional<Func> with_sum_named(const Func& func, size_t first) {
+  const std::span<const Buffer> params = std::span(func->params).subspan(first);
+  for (const Var& dim : dims_of(*func)) {
+    if (stands_alone(params, dim)) continue;
+    for (const Buffer& param : params)
+      for (const Expr& extent : param->shape) {
+        const Expr more = simplify(extent - dim);
+        if (!as_int(more) || as_int(extent)) continue;
+        const Var sum = fresh_dim(func);
+        const VarMap numbers{{dim.get(), sum - more}};
+        const NodeRef named = rewrite(func, [&](const NodeRef& node) -> NodeRef {
+          return node.get() == dim.get() ? NodeRef(numbers.at(dim.get())) : node;
+        });
+        return with_simple_dims(with_simple_shapes(named.cast<FuncNode>()));
+      }
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+Func with_own_dims(const Func& func) {
+  if (products_in_shapes(func).empty() && places_of_dims(*func)) return func;
+  const Func simple = with_simple_dims(with_simple_shapes(func));
+  Func own = simple;
+  while (auto named = with_product_named(own)) own = *named;
+  while (auto named = with_sum_named(own, 0)) own = *named;
+  return own != simple && places_of_dims(*own) ? own : func;
+}
+
+Func with_dims_of_results(const Func& func) {
+  const size_t first = func->params.size() - static_cast<size_t>(func->outputs);
+  Func own = func;
+  while (auto named = with_sum_named(own, first)) own = *named;
+  return places_of_dims(*own) ? own : func;
+}
+
+std::optional<std::vector<DimPlace>> places_of_dims(const FuncNode& func) {
+  std::vector<DimPlace> places;
+  for (const Var& dim : dims_of(func)) {
+    const size_t before = places.size();
+    for (size_t p = 0; p < func.params.size() && places.size() == before; ++p) {
+      const std::vector<Expr>& shape = func.params[p]->shape;
+      const auto found = std::find_if(shape.begin(), shape.end(),
+                                      [&](const Expr& extent) { return extent.same_as(dim.get()); });
+      if (found != shape.end()) places.push_back({p, static_cast<size_t>(found - shape.begin())});
+    }
+    if (places.size() == before) return std::nullopt;
+  }
+  return places;
+}
+
+}  // namespace lathe::tir
