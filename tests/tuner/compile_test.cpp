@@ -119,6 +119,12 @@ def @main(%x: Tensor[(2, 1, 90), float32], %b: Tensor[(19), float32]) {
 })"},
     {"NoKernels", R"(
 def @main(%x: Tensor[(2, 6), float32]) { (reshape(%x, newshape=[3, 4]), %x) })"},
+    {"BoxesThatAreKept", R"(
+def @main(%x: Tensor[(2, 90, 4), float32], %s: Tensor[(2, 3, 90), float32]) {
+  %0 = multiply(ones(shape=[], dtype="int64"), 20i64);
+  %1 = multiply(ones(shape=[], dtype="float32"), 0.2f);
+  vision.best_boxes(%x, %s, negative(%1), %0, %1, most=20)
+})"},
     {"Broadcasts", R"(
 def @main(%x: Tensor[(5, 1, 7), float32], %y: Tensor[(3, 1), float32]) {
   %0 = subtract(%x, %y);

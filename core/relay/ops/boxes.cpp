@@ -5,6 +5,7 @@
 #include "core/relay/ops/families.h"
 #include "core/relay/ops/order_rows.h"
 #include "core/relay/ops/row_programs.h"
+#include "core/relay/ops/tournament.h"
 
 namespace lathe::relay::ops {
 namespace {
@@ -51,13 +52,184 @@ Relation best_boxes_type(RelationContext& c, const Attrs& attrs) {
   return Relation::kSolved;
 }
 
-/// The steps for one class of one image: the best candidate that is left, again and again, is kept unless it
-/// overlaps one that was. So a box is looked at once, against those kept, and few are where few are wanted.
-/// The best is found among those of groups of candidates, of which only the one it came from has another
-/// afterwards. Where many turn out to overlap, all that overlap what is kept are struck out at once.
-class BestOfClass {
+/// What is left of the candidates of one class of one image, the best first: the steps.
+///
+/// The best candidate that is left, again and again, is kept unless it overlaps one that was. So a box is
+/// looked at once, against those kept, and few are where few are wanted. Where many turn out to overlap, all
+/// that overlap what is kept are struck out at once.
+class Suppression {
  public:
-  BestOfClass(FuncBuilder& f, bool centred, Inputs in, const Shape& result)
+  /// Of the candidates; `kept` is where those kept go, and behind them is room for the tournament.
+  struct Candidates {
+    std::function<Expr(const Expr& j)> number;  // of the box
+    std::function<Expr(const Expr& j)> key;     // of a place, or behind all that there can be
+    Expr count, most;                           // those there are, and as many as there can be
+    std::function<Box(const Expr& number)> box;
+    DataType edge;
+  };
+  Suppression(Candidates candidates, std::function<std::vector<Expr>(const Expr& i)> place, const Buffer& out,
+              const Expr& limit, const Expr& most, const Expr& share)
+      : candidates_(std::move(candidates)),
+        place_(std::move(place)),
+        out_(out),
+        limit_(limit),
+        most_(most),
+        share_(share),
+        is_at_hand_(as_int(most) && int_value(most) <= kMostAtHand),
+        tournament_({.node = [this](const Expr& i) { return load(out_, place_(most_ + i)); },
+                     .set_node = [this](const Expr& i,
+                                        const Expr& j) { return tir::store(out_, place_(most_ + i), j); },
+                     .key = [this](const Expr& j) { return candidates_.key(cast(kInt64, j)); },
+                     .none = cast(kInt32, candidates_.most),
+                     .count = candidates_.count,
+                     .most = candidates_.most}),
+        number_("number", kInt64),
+        chosen_("chosen", kInt32),
+        hit_("hit", kInt32),
+        wasted_("wasted", kInt64),
+        struck_("struck", kInt64),
+        hits_(tir::buffer("hits", {Expr(kLanes)}, kInt32, tir::Scope::kLocal)),
+        found_(tir::buffer("found", {Expr(4)}, candidates_.edge, tir::Scope::kLocal)),
+        some_(tir::buffer("some", {Expr(4), Expr(kLanes)}, candidates_.edge, tir::Scope::kLocal)),
+        kept_(tir::buffer("kept", {Expr(4), vectors_of(most) * kLanes}, candidates_.edge)) {}
+
+  tir::Stmt steps() const {
+    const Expr goes_on =
+        logical_and(not_equal(tournament_.best(), none()), less(number_.value(), min(limit_, most_)));
+    tir::Stmt all = tournament_.with_cells(
+        tir::seq({start(), tournament_.play(), repeat(candidates_.count, goes_on, turn())}));
+    if (is_at_hand_) all = make<tir::Alloc>(kept_, all);
+    for (const Buffer& buffer : {number_.buffer(), chosen_.buffer(), hit_.buffer(), wasted_.buffer(),
+                                 struck_.buffer(), hits_, found_, some_})
+      all = make<tir::Alloc>(buffer, all);
+    return all;
+  }
+
+ private:
+  // In comparisons of a vector of boxes with one: what it costs to look at a candidate, and to load a vector
+  // of them.
+  static constexpr int64_t kTurnCost = 8, kLoadCost = 8;
+  // Of so many boxes that may be kept a thread has the edges at hand; of more they are found by the numbers
+  // of the boxes.
+  static constexpr int64_t kMostAtHand = 4096;
+
+  using Place = std::function<std::vector<Expr>(const Expr& edge)>;
+  static Place place_in(const Expr& k) {
+    return [k](const Expr& edge) { return std::vector<Expr>{edge, k}; };
+  }
+  static std::vector<Expr> place_of_found(const Expr& edge) { return {edge}; }
+  static Box edges(const Buffer& x, const Place& place) {
+    return {load(x, place(0)), load(x, place(1)), load(x, place(2)), load(x, place(3))};
+  }
+  static tir::Stmt set_edges(const Buffer& x, const Place& place, const Box& box) {
+    return tir::seq({tir::store(x, place(0), box.top), tir::store(x, place(1), box.left),
+                     tir::store(x, place(2), box.bottom), tir::store(x, place(3), box.right)});
+  }
+  static Expr flag(int64_t value) { return imm(kInt32, value); }
+  Expr none() const { return cast(kInt32, candidates_.most); }
+  Box found() const { return edges(found_, place_of_found); }
+  Box kept(const Expr& k) const {
+    return is_at_hand_ ? edges(kept_, place_in(k)) : candidates_.box(cast(kInt64, load(out_, place_(k))));
+  }
+
+  tir::Stmt start() const {
+    const Expr leaves = max(vectors_of(candidates_.count), Expr(1)) * kLanes;
+    return tir::seq({for_vectors(most_, [&](const Expr& i) { return tir::store(out_, place_(i), flag(-1)); }),
+                     for_vectors(leaves,
+                                 [&](const Expr& j) {
+                                   return tir::store(
+                                       out_, place_(most_ + j),
+                                       select(less(j, candidates_.count), cast(kInt32, j), none()));
+                                 }),
+                     number_.set(Expr(0)), wasted_.set(Expr(0)), struck_.set(Expr(0))});
+  }
+
+  /// One candidate: the best there is.
+  tir::Stmt turn() const {
+    const Expr number = cast(kInt32, candidates_.number(cast(kInt64, tournament_.best())));
+    return tir::seq({chosen_.set(number),
+                     set_edges(found_, place_of_found, candidates_.box(cast(kInt64, chosen_.value()))),
+                     compare(), tournament_.strike_best(),
+                     make<tir::If>(equal(hit_.value(), flag(0)), keep(), waste())});
+  }
+
+  /// `hit_`: whether what was found overlaps a box that was kept.
+  tir::Stmt compare() const {
+    const tir::Stmt all = loop("v", vectors_of(number_.value()), [&](const Expr& v) {
+      return in_lanes([&](const Expr& lane) {
+        const Expr k = v * kLanes + lane, overlap = overlaps(kept(k), found(), share_);
+        const tir::Stmt set = tir::store(hits_, {lane}, select(overlap, flag(1), load(hits_, {lane})));
+        return is_at_hand_ ? set : tir::Stmt(make<tir::If>(less(k, number_.value()), set));
+      });
+    });
+    return tir::seq({in_lanes([&](const Expr& lane) { return tir::store(hits_, {lane}, flag(0)); }), all,
+                     fold_lanes([&](const Expr& lane, const Expr& other) {
+                       return tir::store(hits_, {lane}, max(load(hits_, {lane}), load(hits_, {other})));
+                     }),
+                     hit_.set(load(hits_, {Expr(0)}))});
+  }
+
+  tir::Stmt keep() const {
+    const tir::Stmt set = tir::store(out_, place_(number_.value()), chosen_.value()),
+                    next = number_.set(number_.value() + 1);
+    if (!is_at_hand_) return tir::seq({set, next});
+    // Behind what is kept are boxes that overlap none, up to a whole vector.
+    const Expr zero = real(found().top, 0);
+    const tir::Stmt clear = in_lanes([&](const Expr& lane) {
+      return set_edges(kept_, place_in(number_.value() + lane), {zero, zero, zero, zero});
+    });
+    return tir::seq({set, make<tir::If>(equal(floormod(number_.value(), kLanes), Expr(0)), clear),
+                     set_edges(kept_, place_in(number_.value()), found()), next});
+  }
+
+  /// Counts what was looked at in vain, and strikes out all that overlap what is kept once that has cost as
+  /// much as striking out does.
+  tir::Stmt waste() const {
+    const Expr pays =
+        less_equal(vectors_of(candidates_.count) * (unstruck() + kLoadCost), wasted_.value() * kTurnCost);
+    return tir::seq({wasted_.set(wasted_.value() + 1),
+                     make<tir::If>(pays, tir::seq({strike_out(), struck_.set(number_.value()),
+                                                   wasted_.set(Expr(0)), tournament_.play()}))});
+  }
+
+  /// How many were kept since those that overlap them were struck out.
+  Expr unstruck() const { return number_.value() - struck_.value(); }
+
+  tir::Stmt strike_out() const {
+    return loop("v", vectors_of(candidates_.count), [&](const Expr& v) {
+      auto for_lanes = [&](const std::function<tir::Stmt(const Expr& j, const Expr& lane)>& body) {
+        return in_lanes([&](const Expr& lane) {
+          const Expr j = v * kLanes + lane;
+          return make<tir::If>(less(j, candidates_.count), body(j, lane));
+        });
+      };
+      return tir::seq({for_lanes([&](const Expr& j, const Expr& lane) {
+                         return set_edges(some_, place_in(lane), candidates_.box(candidates_.number(j)));
+                       }),
+                       loop("k", unstruck(), [&](const Expr& k) {
+                         const Box better = kept(struck_.value() + k);
+                         return for_lanes([&](const Expr& j, const Expr& lane) {
+                           return make<tir::If>(overlaps(better, edges(some_, place_in(lane)), share_),
+                                                tir::store(out_, place_(most_ + j), none()));
+                         });
+                       })});
+    });
+  }
+
+  const Candidates candidates_;
+  const std::function<std::vector<Expr>(const Expr& i)> place_;
+  const Buffer out_;
+  const Expr limit_, most_, share_;
+  const bool is_at_hand_;
+  const Tournament tournament_;
+  const Cell number_, chosen_, hit_, wasted_, struck_;
+  const Buffer hits_, found_, some_, kept_;
+};
+
+/// What is kept of each class of each image.
+class BestOfClasses {
+ public:
+  BestOfClasses(FuncBuilder& f, bool centred, Inputs in, const Shape& result)
       : f_(f),
         centred_(centred),
         boxes_(in[0]),
@@ -68,277 +240,60 @@ class BestOfClass {
         count_(in[1]->shape[2]),
         picks_(result[2]) {}
 
-  Buffer picks() {
-    candidates_ = candidates();
-    key_ = keys();
+  /// Numbers of boxes, -1 behind them, and then what they were found with.
+  Buffer picks() const {
+    const Buffer candidates = this->candidates(), keys = this->keys(candidates);
     Shape shape = scores_->shape;
-    shape[2] = picks_ + count_;
-    return f_.opaque("picks", shape, kInt64, {candidates_, key_, boxes_, limit_, share_},
-                     [&](const Buffer& out) { return by_row(out, [&](const Row&) { return pick(out); }); });
+    shape[2] = picks_ + Tournament::nodes(count_);
+    return f_.opaque(
+        "picks", shape, kInt32, {candidates, keys, boxes_, limit_, share_}, [&](const Buffer& out) {
+          const Suppression suppression(
+              {.number = [&](const Expr& j) { return load(candidates, at(j)); },
+               .key = [&](const Expr& j) { return load(keys, at(j)); },
+               .count = load(candidates, at(count_)),
+               .most = count_,
+               .box = [&](const Expr& i) { return box_at(boxes_, vars_[0], i, centred_); },
+               .edge = boxes_->dtype},
+              [&](const Expr& i) { return at(i); }, out, load(limit_, {}), picks_, load(share_, {}));
+          return Row(scores_, out, 2, vars_).for_each(suppression.steps());
+        });
   }
 
  private:
-  static constexpr int64_t kGroups = 4 * kLanes, kFewestOfGroup = 4 * kLanes;
-  // In comparisons of a vector of boxes with one: what it costs to look at a candidate, and to load a vector
-  // of them.
-  static constexpr int64_t kTurnCost = 8, kLoadCost = 8;
-  // Of so many boxes that may be kept a thread has the edges at hand; of more they are found by the numbers
-  // of the boxes.
-  static constexpr int64_t kMostAtHand = 4096;
-
-  tir::Stmt by_row(const Buffer& out, const std::function<tir::Stmt(const Row&)>& steps) const {
-    const Row row(scores_, out, 2, vars_);
-    return row.for_each(steps(row));
-  }
   std::vector<Expr> at(const Expr& i) const { return {vars_[0], vars_[1], i}; }
-  Expr at_score(const Expr& batch, const Expr& cls, const Expr& i) const {
-    return load(scores_, {batch, cls, i});
-  }
-  Expr candidate(const Expr& j) const { return load(candidates_, at(j)); }
-  Expr number_of_candidates() const { return candidate(count_); }
-  static Expr vectors_of(const Expr& elements) { return floordiv(elements + (kLanes - 1), kLanes); }
 
   /// The boxes whose scores count, in their order, and behind all places how many they are.
   Buffer candidates() const {
     Shape shape = scores_->shape;
     shape[2] = count_ + 1;
     return f_.opaque("candidates", shape, kInt64, {scores_, least_}, [&](const Buffer& out) {
-      return by_row(out, [&](const Row& row) {
-        const Cell number("number", kInt64);
-        const Expr least = load(least_, {});
-        const tir::Stmt all = loop("i", count_, [&](const Expr& i) {
-          return make<tir::If>(
-              logical_or(is_nan(least), less(least, row.element(i))),
-              tir::seq({tir::store(out, at(number.value()), i), number.set(number.value() + 1)}));
-        });
-        return make<tir::Alloc>(number.buffer(), tir::seq({number.set(Expr(0)), all,
-                                                           tir::store(out, at(count_), number.value())}));
+      const Row row(scores_, out, 2, vars_);
+      const Cell number("number", kInt64);
+      const Expr least = load(least_, {});
+      // Without a branch: what does not count is overwritten by the next.
+      const tir::Stmt all = loop("i", count_, [&](const Expr& i) {
+        const Expr counts = logical_or(is_nan(least), less(least, row.element(i)));
+        return tir::seq({tir::store(out, at(number.value()), i),
+                         number.set(number.value() + select(counts, Expr(1), Expr(0)))});
       });
+      return row.for_each(make<tir::Alloc>(
+          number.buffer(),
+          tir::seq({number.set(Expr(0)), all, tir::store(out, at(count_), number.value())})));
     });
   }
 
-  /// The candidates' scores; that of NaN comes last.
-  Buffer keys() const {
-    const Expr lowest = real(at_score(Expr(0), Expr(0), Expr(0)), -std::numeric_limits<double>::infinity());
-    return f_.opaque("key", scores_->shape, scores_->dtype, {candidates_, scores_}, [&](const Buffer& out) {
-      return by_row(out, [&](const Row&) {
-        return for_vectors(count_, number_of_candidates(), [&](const Expr& j, const Expr&) {
-          const Expr score = at_score(vars_[0], vars_[1], candidate(j));
-          return tir::store(out, at(j), select(is_nan(score), lowest, score));
-        });
+  /// The candidates' scores; that of NaN comes last. Behind all places is a score of none.
+  Buffer keys(const Buffer& candidates) const {
+    Shape shape = scores_->shape;
+    shape[2] = count_ + 1;
+    return f_.opaque("keys", shape, scores_->dtype, {candidates, scores_}, [&](const Buffer& out) {
+      const Expr lowest = constant(scores_->dtype, -std::numeric_limits<double>::infinity());
+      const tir::Stmt all = for_vectors(load(candidates, at(count_)), [&](const Expr& j) {
+        const Expr score = load(scores_, at(load(candidates, at(j))));
+        return tir::store(out, at(j), select(is_nan(score), lowest, score));
       });
+      return Row(scores_, out, 2, vars_).for_each(tir::seq({all, tir::store(out, at(count_), lowest)}));
     });
-  }
-
-  /// `step(i)` for i from 0 below `times` while `goes_on`, which stays false once it is: asked for many at
-  /// once before each.
-  static tir::Stmt repeat(const Expr& times, const std::function<Expr(const Expr& i)>& goes_on,
-                          const std::function<tir::Stmt(const Expr& i)>& step) {
-    constexpr int64_t kAtOnce = 64;
-    const auto within = [&](const Expr& i) { return logical_and(less(i, times), goes_on(i)); };
-    return loop("many", ceildiv(times, Expr(kAtOnce)), [&](const Expr& many) {
-      return make<tir::If>(within(many * kAtOnce), loop("one", kAtOnce, [&](const Expr& one) {
-                             const Expr i = many * kAtOnce + one;
-                             return make<tir::If>(within(i), step(i));
-                           }));
-    });
-  }
-
-  /// `body`, which stores, for each number below `end`, at most `most`.
-  static tir::Stmt for_vectors(const Expr& most, const Expr& end,
-                               const std::function<tir::Stmt(const Expr& i, const Expr& lane)>& body) {
-    return repeat(
-        vectors_of(most), [&](const Expr& v) { return less(v * kLanes, end); },
-        [&](const Expr& v) {
-          return in_lanes([&](const Expr& lane) {
-            const Expr i = v * kLanes + lane;
-            return make<tir::If>(less(i, end), body(i, lane));
-          });
-        });
-  }
-
-  /// The best of keys and their places (-1: there is none): of equal keys the first place.
-  struct Best {
-    Buffer keys, places;
-
-    Best(const char* key, const char* place, int64_t number, DataType dtype)
-        : keys(tir::buffer(key, {Expr(number)}, dtype, tir::Scope::kLocal)),
-          places(tir::buffer(place, {Expr(number)}, kInt32, tir::Scope::kLocal)) {}
-    Expr key(const Expr& i) const { return load(keys, {i}); }
-    Expr place(const Expr& i) const { return load(places, {i}); }
-    static Expr number(const Expr& place) { return cast(kInt32, place); }
-    tir::Stmt clear(const Expr& i) const {
-      return tir::seq({tir::store(keys, {i}, real(key(i), 0)), tir::store(places, {i}, number(-1))});
-    }
-    /// Takes a key and its place to number i if they are better, by whole stores: what a masked one wrote has
-    /// to reach the cache before it can be loaded. `better`: as many numbers, of no meaning afterwards.
-    tir::Stmt take(const Buffer& better, const Expr& i, const Expr& key_given,
-                   const Expr& place_given) const {
-      const Expr comes_first =
-          logical_or(less(place(i), number(0)),
-                     logical_or(less(key(i), key_given),
-                                logical_and(equal(key(i), key_given), less(place_given, place(i)))));
-      const Expr taken = less(number(0), load(better, {i}));
-      return tir::seq({tir::store(better, {i},
-                                  select(logical_and(less_equal(number(0), place_given), comes_first),
-                                         number(1), number(0))),
-                       tir::store(keys, {i}, select(taken, key_given, key(i))),
-                       tir::store(places, {i}, select(taken, place_given, place(i)))});
-    }
-  };
-
-  /// `halve` for lanes and as many behind them, until one is left.
-  static tir::Stmt fold_lanes(const std::function<tir::Stmt(const Expr& lane, const Expr& other)>& halve) {
-    std::vector<tir::Stmt> steps;
-    for (int64_t half = kLanes / 2; half > 0; half /= 2) {
-      const Var lane = lathe::var("lane");
-      steps.push_back(tir::for_loop(lane, half, halve(lane, Expr(lane) + half),
-                                    half > 1 ? tir::Iteration::kVectorized : tir::Iteration::kSerial));
-    }
-    return tir::seq(std::move(steps));
-  }
-
-  static Box edges(const Buffer& x, const std::function<std::vector<Expr>(const Expr& edge)>& place) {
-    return {load(x, place(0)), load(x, place(1)), load(x, place(2)), load(x, place(3))};
-  }
-  static tir::Stmt set_edges(const Buffer& x, const Box& box,
-                             const std::function<std::vector<Expr>(const Expr& edge)>& place) {
-    return tir::seq({tir::store(x, place(0), box.top), tir::store(x, place(1), box.left),
-                     tir::store(x, place(2), box.bottom), tir::store(x, place(3), box.right)});
-  }
-
-  /// Behind the picks lies which candidates are left.
-  tir::Stmt pick(const Buffer& out) const {
-    const Cell number("number", kInt64), length("length", kInt64), hit("hit", kInt32),
-        wasted("wasted", kInt64), struck("struck", kInt64);
-    const Best lanes("lane_keys", "lane_places", kLanes, key_->dtype),
-        groups("group_keys", "group_places", kGroups, key_->dtype), best("best_key", "best", 1, key_->dtype);
-    const DataType real_type = boxes_->dtype;
-    const Buffer better = tir::buffer("better", {Expr(kLanes)}, kInt32, tir::Scope::kLocal),
-                 hits = tir::buffer("hits", {Expr(kLanes)}, kInt32, tir::Scope::kLocal),
-                 found = tir::buffer("found", {Expr(4)}, real_type, tir::Scope::kLocal),
-                 some = tir::buffer("some", {Expr(4), Expr(kLanes)}, real_type, tir::Scope::kLocal),
-                 kept = tir::buffer("kept", {Expr(4), picks_}, real_type);
-    const bool at_hand = as_int(picks_) && int_value(picks_) <= kMostAtHand;
-    const Expr candidates = number_of_candidates(), chosen = cast(kInt64, best.place(Expr(0))),
-               share = load(share_, {});
-    auto left = [&](const Expr& j) { return at(picks_ + j); };
-    auto kept_edge = [](const Expr& k) {
-      return [k](const Expr& edge) { return std::vector<Expr>{edge, k}; };
-    };
-    auto kept_box = [&](const Expr& k) {
-      return at_hand ? edges(kept, kept_edge(k)) : box_at(boxes_, vars_[0], load(out, at(k)), centred_);
-    };
-
-    const tir::Stmt clear_lanes = in_lanes([&](const Expr& lane) { return lanes.clear(lane); });
-    auto of_lanes = [&](const Best& into, const Expr& i) {
-      return tir::seq({fold_lanes([&](const Expr& lane, const Expr& other) {
-                         return lanes.take(better, lane, lanes.key(other), lanes.place(other));
-                       }),
-                       tir::store(into.keys, {i}, lanes.key(Expr(0))),
-                       tir::store(into.places, {i}, lanes.place(Expr(0)))});
-    };
-    // The group's candidates lie side by side.
-    auto best_of_group = [&](const Expr& g) {
-      const Expr first = g * length.value(), end = min(first + length.value(), candidates);
-      const tir::Stmt all =
-          loop("v", max(ceildiv(vectors_of(count_), Expr(kGroups)), Expr(kFewestOfGroup / kLanes)),
-               [&](const Expr& v) {
-                 return make<tir::If>(
-                     less(first + v * kLanes, end), in_lanes([&](const Expr& lane) {
-                       const Expr j = first + v * kLanes + lane;
-                       const Expr is_left = select(less(j, end), load(out, left(j)), 0);
-                       return lanes.take(better, lane,
-                                         select(less(j, end), load(key_, at(j)), real(load(key_, at(0)), 0)),
-                                         Best::number(select(less(Expr(0), is_left), j, -1)));
-                     }));
-               });
-      return tir::seq({clear_lanes, all, of_lanes(groups, g)});
-    };
-    const tir::Stmt best_of_groups = loop("g", kGroups, [&](const Expr& g) {
-      return make<tir::If>(less(g * length.value(), candidates), best_of_group(g));
-    });
-    const tir::Stmt best_of_all =
-        tir::seq({clear_lanes,
-                  loop("v", kGroups / kLanes,
-                       [&](const Expr& v) {
-                         return make<tir::If>(
-                             less(v * kLanes * length.value(), candidates), in_lanes([&](const Expr& lane) {
-                               const Expr g = v * kLanes + lane;
-                               return lanes.take(better, lane, groups.key(g), groups.place(g));
-                             }));
-                       }),
-                  of_lanes(best, Expr(0))});
-
-    auto one = [](const Expr& edge) { return std::vector<Expr>{edge}; };
-    const tir::Stmt compare = for_vectors(picks_, number.value(), [&](const Expr& k, const Expr& lane) {
-      return make<tir::If>(overlaps(kept_box(k), edges(found, one), share),
-                           tir::store(hits, {lane}, Best::number(1)));
-    });
-    const tir::Stmt any =
-        tir::seq({fold_lanes([&](const Expr& lane, const Expr& other) {
-                    return tir::store(hits, {lane}, max(load(hits, {lane}), load(hits, {other})));
-                  }),
-                  hit.set(load(hits, {Expr(0)}))});
-    std::vector<tir::Stmt> keep = {tir::store(out, at(number.value()), candidate(chosen))};
-    if (at_hand) keep.push_back(set_edges(kept, edges(found, one), kept_edge(number.value())));
-    keep.push_back(number.set(number.value() + 1));
-
-    const Expr unstruck = number.value() - struck.value();
-    const tir::Stmt strike_out = repeat(
-        vectors_of(count_), [&](const Expr& v) { return less(v * kLanes, candidates); },
-        [&](const Expr& v) {
-          auto lane_of = [&](const std::function<tir::Stmt(const Expr& j, const Expr& lane)>& body) {
-            return in_lanes([&](const Expr& lane) {
-              const Expr j = v * kLanes + lane;
-              return make<tir::If>(less(j, candidates), body(j, lane));
-            });
-          };
-          auto in_some = [](const Expr& lane) {
-            return [lane](const Expr& edge) { return std::vector<Expr>{edge, lane}; };
-          };
-          return tir::seq({lane_of([&](const Expr& j, const Expr& lane) {
-                             return set_edges(some, box_at(boxes_, vars_[0], candidate(j), centred_),
-                                              in_some(lane));
-                           }),
-                           repeat(
-                               picks_, [&](const Expr& k) { return less(k, unstruck); },
-                               [&](const Expr& k) {
-                                 const Box better = kept_box(struck.value() + k);
-                                 return lane_of([&](const Expr& j, const Expr& lane) {
-                                   return make<tir::If>(overlaps(better, edges(some, in_some(lane)), share),
-                                                        tir::store(out, left(j), 0));
-                                 });
-                               })});
-        });
-    const Expr pays = less_equal(vectors_of(candidates) * (unstruck + kLoadCost), wasted.value() * kTurnCost);
-    const tir::Stmt waste = tir::seq({wasted.set(wasted.value() + 1),
-                                      make<tir::If>(pays, tir::seq({strike_out, struck.set(number.value()),
-                                                                    wasted.set(Expr(0)), best_of_groups}))});
-    const tir::Stmt turn =
-        tir::seq({tir::store(out, left(chosen), 0),
-                  set_edges(found, box_at(boxes_, vars_[0], candidate(chosen), centred_), one),
-                  in_lanes([&](const Expr& lane) { return tir::store(hits, {lane}, Best::number(0)); }),
-                  compare, any, best_of_group(floordiv(chosen, length.value())),
-                  make<tir::If>(equal(hit.value(), Best::number(0)), tir::seq(keep), waste), best_of_all});
-
-    const Expr most = min(load(limit_, {}), picks_),
-               goes_on = logical_and(less_equal(Expr(0), chosen), less(number.value(), most));
-    tir::Stmt all = tir::seq(
-        {loop("i", picks_, [&](const Expr& i) { return tir::store(out, at(i), -1); }),
-         for_vectors(count_, candidates,
-                     [&](const Expr& j, const Expr&) { return tir::store(out, left(j), 1); }),
-         number.set(Expr(0)), wasted.set(Expr(0)), struck.set(Expr(0)),
-         length.set(max(ceildiv(vectors_of(candidates), Expr(kGroups)) * kLanes, Expr(kFewestOfGroup))),
-         loop("g", kGroups, [&](const Expr& g) { return groups.clear(g); }), best_of_groups, best_of_all,
-         repeat(
-             count_, [&](const Expr&) { return goes_on; }, [&](const Expr&) { return turn; })});
-    if (at_hand) all = make<tir::Alloc>(kept, all);
-    for (const Buffer& buffer :
-         {number.buffer(), length.buffer(), hit.buffer(), wasted.buffer(), struck.buffer(), lanes.keys,
-          lanes.places, groups.keys, groups.places, best.keys, best.places, better, hits, found, some})
-      all = make<tir::Alloc>(buffer, all);
-    return all;
   }
 
   FuncBuilder& f_;
@@ -346,13 +301,12 @@ class BestOfClass {
   const Buffer boxes_, scores_, least_, limit_, share_;
   const Expr count_, picks_;
   const std::vector<Var> vars_ = variables_of(scores_);
-  Buffer candidates_, key_;
 };
 
 Buffers best_boxes(FuncBuilder& f, const Attrs& attrs, Inputs in, const Type& result) {
   const Shape& shape = tensor_of(result).shape;
-  const Buffer picks = BestOfClass(f, attrs_as<BestBoxesAttrs>(attrs).centred, in, shape).picks();
-  return {f.compute("best", shape, [&](Vars v) { return at(picks, v); })};
+  const Buffer picks = BestOfClasses(f, attrs_as<BestBoxesAttrs>(attrs).centred, in, shape).picks();
+  return {f.compute("best", shape, [&](Vars v) { return cast(kInt64, at(picks, v)); })};
 }
 
 constexpr Op kBoxOps[] = {
