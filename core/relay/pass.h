@@ -23,6 +23,7 @@ enum class PassId : uint8_t {
   kCanonicalizeOps,
   kConv3dToConv2d,
   kCropKernels,
+  kKeepImages,
   kFakeQuantizationToInteger,
   kCanonicalizeQnn,
   kToMixedPrecision,

@@ -117,6 +117,15 @@ def @main(%x: Tensor[(2, 1, 90), float32], %b: Tensor[(19), float32]) {
   %0 = nn.conv1d(%x, multiply(ones(shape=[19, 1, 9], dtype="float32"), 0.5f), strides=[4], padding=[3, 2], channels=19, kernel_size=[9]);
   nn.relu(nn.bias_add(%0, %b))
 })"},
+    {"GatesBetweenRows", R"(
+def @main(%x: Tensor[(2, 6, 40), float32], %w: Tensor[(24, 6, 2), float32], %v: Tensor[(6, 12, 1), float32], %b: Tensor[(24), float32], %s: Tensor[(6, 1), float32]) {
+  %0 = nn.pad(nn.relu(%x), 0f, pad_width=[[0, 0], [0, 0], [1, 0]]);
+  %1 = split(nn.bias_add(nn.conv1d(%0, %w, channels=24, kernel_size=[2]), %b), indices_or_sections=[12], axis=1);
+  %2 = multiply(tanh(%1.0), sigmoid(%1.1));
+  %3 = multiply(nn.conv1d(%2, %v, channels=6, kernel_size=[1]), %s);
+  %4 = concatenate((add(%3, %x), %2), axis=1);
+  (%4, max(%4, axis=[2]), strided_slice(nn.pad(%3, 1f, pad_width=[[0, 0], [0, 0], [0, 3]]), begin=[5], end=[43], strides=[2], axes=[2]))
+})"},
     {"NoKernels", R"(
 def @main(%x: Tensor[(2, 6), float32]) { (reshape(%x, newshape=[3, 4]), %x) })"},
     {"BoxesThatAreKept", R"(
