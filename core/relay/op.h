@@ -65,7 +65,7 @@ enum class LayoutRule : uint8_t {
   kAttribute,      // is told by its attribute `layout`: pooling, resizing
   kReduction,      // any layout, over height and width
   kPadding,        // any layout, of all axes but the channels
-  kSlice,          // the same
+  kSlice,          // any layout; of the channels whole blocks
   kConcatenation,  // a block that divides the channels of all parts
   kBias,           // data and a vector over the channels: their sum
   kSlope,          // the same: max(x, 0) + vector * min(x, 0)

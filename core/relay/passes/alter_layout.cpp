@@ -45,7 +45,17 @@ class AlterLayout final : public BlockedGraph {
   Expr visit_call(const Ref<Call>& e) override {
     const OpNode* op = e->callee.as<OpNode>();
     LayoutHandler handler = op ? handler_of(op->row().layout) : nullptr;
-    Blocked result = handler ? handler(*this, e) : Blocked{};
+    return given(e, handler ? handler(*this, e) : Blocked{});
+  }
+
+  Expr visit_projection(const Ref<Projection>& e) override {
+    const Call* call = e->tuple.as<Call>();
+    const OpNode* op = call ? call->callee.as<OpNode>() : nullptr;
+    return given(e, op && op->name == "split" ? block_part(*this, *call, e->index) : Blocked{});
+  }
+
+ private:
+  Expr given(const Expr& e, const Blocked& result) {
     if (!result.expr) return visit_default(e);
     // Asked for its own layout, a blocked value is converted; later users of `e` that know blocks take it
     // from found() instead, and the conversion is no part of the result then.

@@ -300,6 +300,25 @@ TEST(AlterLayout, OperandsThatBroadcast) {
   EXPECT_EQ(count(f, "layout_transform"), 2);
 }
 
+/// Blocks of 8; of the last part some channels are beyond.
+TEST(AlterLayout, PartsOfChannelsAreWholeBlocks) {
+  for (int64_t at : {16, 24, 10}) {
+    Net n({1, 3, 5, 5});
+    Expr parts = typed_call("split", {n.relu(n.conv(n.data(), 36, 1))},
+                            make<SplitAttrs>(Ints{at}, int64_t{0}, int64_t{-3}));
+    auto slice = std::make_unique<StridedSliceAttrs>();
+    slice->axes = Ints{1};
+    slice->begin = {8}, slice->end = {at}, slice->strides = {1};
+    Expr first = typed_projection(parts, 0), second = typed_projection(parts, 1);
+    Expr x = typed_call("add", {n.conv(first, 8, 1), n.conv(typed_call("sigmoid", {second}), 8, 1)});
+    x = typed_call("add", {x, n.conv(typed_call("strided_slice", {first}, seal(std::move(slice))), 8, 1)});
+    Ref<Function> f = altered(n.main(x), 8);
+    SCOPED_TRACE(at);
+    EXPECT_EQ(count(f, "split"), at % 8 ? 1 : 0);
+    EXPECT_EQ(count(f, "layout_transform"), at % 8 ? 4 : 1);
+  }
+}
+
 TEST(AlterLayout, PadsResizesAndLeaksInBlocks) {
   Net n({1, 8, 4, 4});
   Expr x = typed_call("nn.prelu", {n.conv(n.data(), 16, 3), n.weight({16})});

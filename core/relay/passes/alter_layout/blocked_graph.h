@@ -59,6 +59,8 @@ Blocked block_reduction(BlockedGraph& graph, const Ref<Call>& e);
 Blocked block_padding(BlockedGraph& graph, const Ref<Call>& e);
 Blocked block_slice(BlockedGraph& graph, const Ref<Call>& e);
 Blocked block_concatenation(BlockedGraph& graph, const Ref<Call>& e);
+/// The same of a projection of `split`.
+Blocked block_part(BlockedGraph& graph, const Call& split, int64_t part);
 
 std::string data_layout(int64_t block);
 /// Null while the type is unknown or no tensor's.

@@ -1,4 +1,5 @@
 // Pooling, resizing, reductions, padding, slices and joins of blocked channels.
+#include <algorithm>
 #include <numeric>
 
 #include "core/relay/analysis/call_type.h"
@@ -26,6 +27,12 @@ Expr moved_to_pixels(const Call& e, const Blocked& data, const std::vector<Expr>
   // DCR: channels are (pixel, depth), so blocks of depth move as they are.
   bool apart = a && a->mode == "DCR" && data.is_whole() && channels_of(Expr(&e)) % data.block == 0;
   return apart ? told_of_layout<SubPixelAttrs>(e, data, args) : nullptr;
+}
+
+/// Whether these channels are blocks, the last of which may have others beyond them.
+bool are_blocks(const Blocked& data, int64_t begin, int64_t end) {
+  return 0 <= begin && begin < end && end <= data.channels && begin % data.block == 0 &&
+         (end % data.block == 0 || end == data.channels);
 }
 
 }  // namespace
@@ -75,18 +82,44 @@ Blocked block_padding(BlockedGraph& graph, const Ref<Call>& e) {
   return data;
 }
 
-/// A slice of all axes but the channels.
+/// A slice, of channels one of whole blocks.
 Blocked block_slice(BlockedGraph& graph, const Ref<Call>& e) {
   Blocked data = graph.found(e->args[0]);
   const StridedSliceAttrs& a = attrs_as<StridedSliceAttrs>(e->attrs);
   if (!data.block || !a.axes) return {};
   auto altered = mutate(a);
-  for (int64_t& axis : *altered->axes) {
-    axis = axis < 0 ? axis + 4 : axis;
+  for (size_t i = 0; i < altered->axes->size(); ++i) {
+    int64_t& axis = (*altered->axes)[i];
     // Axes in front of the block keep their numbers; a negative one would count the block's.
-    if (axis == 1) return {};
+    axis = axis < 0 ? axis + 4 : axis;
+    if (axis != 1) continue;
+    int64_t &begin = altered->begin[i], &end = altered->end[i];
+    const bool by_one = a.slice_mode == "end" && (i >= a.strides.size() || a.strides[i] == 1);
+    end = std::min(end, data.channels);
+    if (!by_one || !are_blocks(data, begin, end)) return {};
+    data.channels = end - begin;
+    begin /= data.block, end = (end + data.block - 1) / data.block;
   }
   data.expr = typed_call(op_name(*e), {data.expr}, seal(std::move(altered)));
+  return data;
+}
+
+/// One of the parts that channels are split into, of whole blocks.
+Blocked block_part(BlockedGraph& graph, const Call& split, int64_t part) {
+  Blocked data = graph.found(split.args[0]);
+  const SplitAttrs& a = attrs_as<SplitAttrs>(split.attrs);
+  if (!data.block || (a.axis != 1 && a.axis != -3)) return {};
+  Ints ends = a.indices_or_sections;
+  for (int64_t p = 1; p < a.sections; ++p) ends.push_back(p * (data.channels / a.sections));
+  ends.push_back(data.channels);
+  const int64_t begin = part ? ends[part - 1] : 0, end = ends[part];
+  if (!are_blocks(data, begin, end)) return {};
+  auto slice = std::make_unique<StridedSliceAttrs>();
+  slice->axes = Ints{1};
+  slice->begin = {begin / data.block}, slice->end = {(end + data.block - 1) / data.block};
+  slice->strides = {1};
+  data.channels = end - begin;
+  data.expr = typed_call("strided_slice", {data.expr}, seal(std::move(slice)));
   return data;
 }
 
