@@ -74,7 +74,7 @@ class Generator(Folder):
                 self.assertIn(size, (1, 3), name)
 
     def test_models_are_valid(self):
-        flags = [[], ['--sizes', 'round'], ['--kinds', 'rare', '--count', '45'], ['--kinds', 'networks', '--count', '8']]
+        flags = [[], ['--sizes', 'round'], ['--kinds', 'rare', '--count', '45'], ['--kinds', 'networks', '--count', '8'], ['--kinds', 'odd', '--count', '17']]
         for name in [name for more in flags for name in generate(self.folder, '--seed', '7', *more)]:
             with self.subTest(name):
                 onnx.checker.check_model(str(self.folder / name), full_check=True)
@@ -84,7 +84,7 @@ class BadFlags(Folder):
     @needs_node
     def test_one_line_and_exit_code_2(self):
         seed = ['--seed', '1']
-        for flags in ([], ['--seed', 'x'], ['--sead', '1'], [*seed, '--kind', 'conv4'], [*seed, '--kinds', 'odd'], [*seed, '--sizes', 'odd'],
+        for flags in ([], ['--seed', 'x'], ['--sead', '1'], [*seed, '--kind', 'conv4'], [*seed, '--kinds', 'none'], [*seed, '--sizes', 'odd'],
                       [*seed, '--count', '0'], [*seed, '--rounds', '2'], [*seed, '--threads', '1,2'],
                       [*seed, '--precision', 'fp4'], [*seed, '--models', 'resnet18'], ['--seed']):
             with self.subTest(flags):
