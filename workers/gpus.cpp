@@ -87,6 +87,25 @@ class Nvml {
   bool started_ = false;
 };
 
+class NvidiaClock final : public GpuClock {
+ public:
+  NvidiaClock(std::unique_ptr<const Nvml> nvml, Nvml::Device device)
+      : GpuClock(device.name), nvml_(std::move(nvml)), device_(std::move(device)) {}
+  double hz() const override { return 1e6 * nvml_->clock("nvmlDeviceGetClockInfo", device_); }
+
+ private:
+  std::unique_ptr<const Nvml> nvml_;
+  Nvml::Device device_;
+};
+
+std::unique_ptr<GpuClock> nvidia_clock(const std::string& library) {
+  auto nvml = std::make_unique<const Nvml>(library);
+  for (const Nvml::Device& device : nvml->devices())
+    if (nvml->clock("nvmlDeviceGetClockInfo", device) > 0)
+      return std::make_unique<NvidiaClock>(std::move(nvml), device);
+  return nullptr;
+}
+
 constexpr unsigned long long kChosen = 0x2;  // nvmlClocksThrottleReasonApplicationsClocksSetting
 struct Reason {
   unsigned long long bit;
@@ -136,30 +155,66 @@ void read_levels(const std::string& text, Gpu& gpu) {
   }
 }
 
-std::vector<Gpu> amd_gpus(const std::string& root) {
-  std::vector<std::pair<int, Gpu>> found;
+/// The folders of AMD's cards, in the order of their numbers.
+std::vector<std::string> amd_folders(const std::string& root) {
+  std::vector<std::pair<int, std::string>> found;
   std::error_code error;
   for (const fs::directory_entry& entry : fs::directory_iterator(root + "/sys/class/drm", error)) {
     const std::string card = entry.path().filename();
     // "card0-HDMI-A-1" is a connector.
     if (!card.starts_with("card") || card.find_first_not_of("0123456789", 4) != std::string::npos) continue;
-    const std::string folder = fmt::format("/sys/class/drm/{}/device", card);
-    Gpu gpu{.name = first_line(root + folder + "/product_name")};
-    if (gpu.name.empty()) gpu.name = card;
-    read_levels(whole_text(root + folder + "/pp_dpm_sclk"), gpu);
+    found.emplace_back(std::atoi(card.c_str() + 4), fmt::format("/sys/class/drm/{}/device", card));
+  }
+  // A folder lists its files in any order.
+  std::sort(found.begin(), found.end());
+  std::vector<std::string> folders;
+  for (auto& [number, folder] : found) folders.push_back(std::move(folder));
+  return folders;
+}
+
+constexpr const char* kAmdClock = "/pp_dpm_sclk";
+
+/// Without a clock where the driver tells none.
+Gpu amd_gpu(const std::string& root, const std::string& folder) {
+  Gpu gpu{.name = first_line(root + folder + "/product_name")};
+  if (gpu.name.empty()) gpu.name = fs::path(folder).parent_path().filename();
+  read_levels(whole_text(root + folder + kAmdClock), gpu);
+  return gpu;
+}
+
+std::vector<Gpu> amd_gpus(const std::string& root) {
+  std::vector<Gpu> all;
+  for (const std::string& folder : amd_folders(root)) {
+    Gpu gpu = amd_gpu(root, folder);
     if (gpu.now_mhz <= 0) continue;
     const std::string level = first_line(root + folder + "/power_dpm_force_performance_level");
     gpu.held = !level.empty() && level != "auto";
     if (const std::string busy = first_line(root + folder + "/gpu_busy_percent"); !busy.empty())
       gpu.busy = std::atof(busy.c_str()) / 100;
     gpu.fix = fmt::format("echo profile_standard > {}/power_dpm_force_performance_level", folder);
-    found.emplace_back(std::atoi(card.c_str() + 4), std::move(gpu));
+    all.push_back(std::move(gpu));
   }
-  // A folder lists its files in any order.
-  std::sort(found.begin(), found.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
-  std::vector<Gpu> all;
-  for (auto& [number, gpu] : found) all.push_back(std::move(gpu));
   return all;
+}
+
+class AmdClock final : public GpuClock {
+ public:
+  AmdClock(std::string name, std::string file) : GpuClock(std::move(name)), file_(std::move(file)) {}
+  double hz() const override {
+    Gpu gpu;
+    read_levels(whole_text(file_), gpu);
+    return 1e6 * gpu.now_mhz;
+  }
+
+ private:
+  std::string file_;
+};
+
+std::unique_ptr<GpuClock> amd_clock(const std::string& root) {
+  for (const std::string& folder : amd_folders(root))
+    if (const Gpu gpu = amd_gpu(root, folder); gpu.now_mhz > 0)
+      return std::make_unique<AmdClock>(gpu.name, root + folder + kAmdClock);
+  return nullptr;
 }
 
 }  // namespace
@@ -168,6 +223,11 @@ std::vector<Gpu> gpus(const std::string& root, const std::string& nvml_library) 
   std::vector<Gpu> all = nvidia_gpus(nvml_library);
   for (Gpu& gpu : amd_gpus(root)) all.push_back(std::move(gpu));
   return all;
+}
+
+std::unique_ptr<GpuClock> gpu_clock(GpuDriver driver, const std::string& root,
+                                    const std::string& nvml_library) {
+  return driver == GpuDriver::kNvidia ? nvidia_clock(nvml_library) : amd_clock(root);
 }
 
 }  // namespace lathe::worker

@@ -147,6 +147,32 @@ TEST_F(DoctorOfGpus, ReadsTheFilesOfAmdsDriver) {
             "echo profile_standard > /sys/class/drm/card10/device/power_dpm_force_performance_level");
 }
 
+class ClockOfAGpu : public DoctorOfGpus {
+ protected:
+  ~ClockOfAGpu() override { unsetenv("FAKE_GPU_DIPS"); }
+};
+
+TEST_F(ClockOfAGpu, IsReadAgainAndAgain) {
+  EXPECT_EQ(gpu_clock(GpuDriver::kNvidia, folder_.path(), kNoLibrary), nullptr);
+  unsetenv("FAKE_GPU_0");  // a driver that tells no clock: the next one's
+  setenv("FAKE_GPU_2", "1350 1980 0", 1);
+  std::unique_ptr<GpuClock> clock = gpu_clock(GpuDriver::kNvidia, folder_.path(), FAKE_NVML);
+  ASSERT_NE(clock, nullptr);
+  EXPECT_EQ(clock->name(), "Fake 2");
+  EXPECT_EQ(clock->hz(), 1350e6);
+  setenv("FAKE_GPU_DIPS", "900 1", 1);
+  EXPECT_EQ(clock->hz(), 900e6);
+  EXPECT_EQ(gpu_clock(GpuDriver::kAmd, folder_.path(), kNoLibrary), nullptr);
+  put("/sys/class/drm/card10/device/pp_dpm_sclk", "0: 500Mhz\n1: 1900Mhz *");
+  put("/sys/class/drm/card2/device/pp_dpm_sclk", "0: 300Mhz *\n1: 800Mhz");
+  clock = gpu_clock(GpuDriver::kAmd, folder_.path(), kNoLibrary);
+  ASSERT_NE(clock, nullptr);
+  EXPECT_EQ(clock->name(), "card2");
+  EXPECT_EQ(clock->hz(), 300e6);
+  put("/sys/class/drm/card2/device/pp_dpm_sclk", "0: 300Mhz\n1: 800Mhz *");
+  EXPECT_EQ(clock->hz(), 800e6);
+}
+
 TEST(ForeignLoad, IsTheTimeOfOthers) {
   const std::string before = "cpu  100 0 100 1000 0 0 0 0 0 0\ncpu0 1 2 3\n";
   const ForeignLoad load = foreign_load(before, "cpu  150 0 120 1100 0 10 0 20 0 0\n", 0.3);
