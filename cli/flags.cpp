@@ -194,7 +194,8 @@ void Flags::add_share(const std::string& spelling, double& share, const char* he
       parser_->app.add_option(flag.name, share)->check([](const std::string& text) -> std::string {
         return is_between(text, 0, 1) ? "" : fmt::format("`{}` must be a number above 0 and below 1", text);
       });
-  parser_->all.push_back({flag, option, [&share] { return literal(share); }});
+  // 0 is what depends: the help says on what.
+  parser_->all.push_back({flag, option, [&share] { return share > 0 ? literal(share) : ""; }});
 }
 
 void Flags::add_duration(const std::string& spelling, double& seconds, const char* help) {

@@ -20,12 +20,13 @@ class Gate {
     int unit = 0;
     bool candidate_first = false;
   };
-  /// The pair to measure now; nothing when every unit is decided. Undecided units take turns, so that a bad
-  /// minute of the machine costs each a pair or two. A coin says which side begins: between equal sides it
-  /// alone makes the sign of a pair's difference, whatever else the machine does meanwhile.
+  /// The pair to measure now; nothing when every unit is decided, or one has found the device unfit.
+  /// Undecided units take turns, so that a bad minute of the machine costs each a pair or two. A coin says
+  /// which side begins: between equal sides it alone makes the sign of a pair's difference, whatever else the
+  /// machine does meanwhile.
   std::optional<Pair> next();
-  /// The times of the pair that next() gave.
-  void record(const Pair& pair, double baseline_seconds, double candidate_seconds);
+  /// What the processes of the pair saw that next() gave.
+  void record(const Pair& pair, Process baseline, Process candidate);
   /// There is nothing to measure of this unit any more.
   void drop(int unit) { dropped_.at(static_cast<size_t>(unit)) = true; }
 

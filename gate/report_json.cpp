@@ -14,8 +14,17 @@ using Json = nlohmann::json;
 /// A bound that is not known is null.
 Json ratio_json(double ln_ratio) { return std::isfinite(ln_ratio) ? Json(std::exp(ln_ratio)) : Json(); }
 
-Json side_json(const Side& side, std::vector<double> seconds) {
-  Json json = {{"from", side.of}, {"digest", side.head.digest}};
+/// A clock that nobody told is null.
+Json mhz_json(double hz) { return hz > 0 ? Json(hz / 1e6) : Json(); }
+
+Json location_json(const Location& ln_ratio) {
+  return {{"ratio", ratio_json(ln_ratio.centre)},
+          {"low", ratio_json(ln_ratio.low)},
+          {"high", ratio_json(ln_ratio.high)}};
+}
+
+Json side_json(const Side& side, std::vector<double> seconds, double hz) {
+  Json json = {{"from", side.of}, {"digest", side.head.digest}, {"mhz", mhz_json(hz)}};
   if (seconds.empty()) return json;
   json["ms"] = median(seconds) * 1e3;
   for (double& sample : seconds) sample *= 1e3;
@@ -29,18 +38,21 @@ Json unit_json(const UnitResult& result, const Rule& rule) {
                {"target", unit.target()},
                {"verdict", to_string(result.verdict)},
                {"why", explain(result, rule)},
-               {"baseline", side_json(unit.baseline, result.baseline_seconds)},
-               {"candidate", side_json(unit.candidate, result.candidate_seconds)},
+               {"baseline", side_json(unit.baseline, result.baseline_seconds, result.clocks.baseline_hz)},
+               {"candidate", side_json(unit.candidate, result.candidate_seconds, result.clocks.candidate_hz)},
                {"pairs", result.pairs},
+               {"samples",
+                {{"taken", result.clocks.taken},
+                 {"dropped", result.clocks.dropped},
+                 {"median_mhz", mhz_json(result.clocks.median_hz)}}},
                {"counters", Json::object()}};
   for (const Counter& counter : result.counters)
     json["counters"][counter.name] = {{"baseline", counter.baseline}, {"candidate", counter.candidate}};
   if (!result.uncounted.empty()) json["uncounted"] = result.uncounted;
   // Nothing was measured: no ratio.
   if (result.pairs == 0) return json;
-  json["ratio"] = ratio_json(result.ln_ratio.centre);
-  json["low"] = ratio_json(result.ln_ratio.low);
-  json["high"] = ratio_json(result.ln_ratio.high);
+  json.update(location_json(result.ln_ratio));
+  if (result.ln_cycles) json["cycles"] = location_json(*result.ln_cycles);
   return json;
 }
 
@@ -51,6 +63,7 @@ const char* level_of(Verdict verdict) {
     case Verdict::kBroken:
       return "error";
     case Verdict::kInconclusive:
+    case Verdict::kUnfit:
       return "warning";
     default:
       return nullptr;
@@ -65,6 +78,7 @@ constexpr SarifRule kSarifRules[] = {
     {Verdict::kFail, "slower", "The candidate is slower than the baseline by the margin"},
     {Verdict::kBroken, "broken", "The candidate does not run"},
     {Verdict::kInconclusive, "inconclusive", "The machine was too noisy to tell"},
+    {Verdict::kUnfit, "unfit", "The device's clock fell too often to tell"},
 };
 
 const SarifRule& sarif_rule(Verdict verdict) {
@@ -94,6 +108,9 @@ std::string json_text(const Report& report) {
                {"units", Json::array()},
                {"margin", report.rule.margin},
                {"alpha", report.rule.alpha},
+               {"in_cycles", report.rule.in_cycles},
+               {"clock_floor", report.rule.clock_floor},
+               {"unfit_share", report.rule.unfit_share},
                {"seed", report.seed},
                {"threads", report.threads},
                {"seconds", report.seconds},

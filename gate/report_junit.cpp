@@ -46,6 +46,8 @@ std::string outcome_text(const UnitResult& unit, const std::string& why) {
       return fmt::format("<failure type=\"slower\" message=\"{}\"/>", why);
     case Verdict::kBroken:
       return fmt::format("<error type=\"broken\" message=\"{}\"/>", why);
+    case Verdict::kUnfit:
+      return fmt::format("<error type=\"unfit\" message=\"{}\"/>", why);
     // Neither a failure nor a success; servers show skipped tests, and fail no build for them.
     case Verdict::kInconclusive:
       return fmt::format("<skipped message=\"{}\"/>", why);
@@ -60,8 +62,9 @@ std::string junit_text(const Report& report) {
   std::string text = fmt::format(
       "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites>\n<testsuite name=\"tune gate\" tests=\"{}\" "
       "failures=\"{}\" errors=\"{}\" skipped=\"{}\" time=\"{:.1f}\">\n<properties>\n",
-      report.result.units.size(), count(report, Verdict::kFail), count(report, Verdict::kBroken),
-      count(report, Verdict::kInconclusive), report.seconds);
+      report.result.units.size(), count(report, Verdict::kFail),
+      count(report, Verdict::kBroken) + count(report, Verdict::kUnfit), count(report, Verdict::kInconclusive),
+      report.seconds);
   const auto property = [&](const std::string& name, const std::string& value) {
     text += fmt::format("<property name=\"{}\" value=\"{}\"/>\n", escape(name), escape(value));
   };

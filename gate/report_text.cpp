@@ -72,9 +72,35 @@ std::string aligned(const std::vector<Row>& rows) {
 }
 
 std::string how_text(const Report& report) {
-  return fmt::format("{}; {} thread{}, margin {:g}%, family alpha {:g}%, seed {}, {:.0f} s", report.device,
-                     report.threads, report.threads == 1 ? "" : "s", 100 * report.rule.margin,
-                     100 * report.rule.alpha, report.seed, report.seconds);
+  std::string text =
+      fmt::format("{}; {} thread{}, margin {:g}%, family alpha {:g}%, seed {}, {:.0f} s", report.device,
+                  report.threads, report.threads == 1 ? "" : "s", 100 * report.rule.margin,
+                  100 * report.rule.alpha, report.seed, report.seconds);
+  if (report.rule.in_cycles) text += "; in time and in cycles of the clock";
+  return text;
+}
+
+/// "12 of 640 samples dropped, at less than 75% of the median clock of 1980 MHz".
+std::string dropped_text(const Clocks& clocks, const Rule& rule) {
+  if (clocks.median_hz <= 0) return fmt::format("no clock was told with any of {} samples", clocks.taken);
+  return fmt::format("{} of {} samples dropped, at less than {:g}% of the median clock of {:.0f} MHz",
+                     clocks.dropped, clocks.taken, 100 * rule.clock_floor, clocks.median_hz / 1e6);
+}
+
+/// Of the clock, where it was asked for; "" or after a semicolon.
+std::string clock_text(const UnitResult& unit, const Rule& rule) {
+  std::string text;
+  if (unit.ln_cycles)
+    text +=
+        fmt::format("; cycles {} ({})", change_text(unit.ln_cycles->centre), bounds_text(*unit.ln_cycles));
+  if (unit.clocks.dropped > 0) text += "; " + dropped_text(unit.clocks, rule);
+  return text;
+}
+
+/// Time says that the margin is passed, and cycles do not: what differs is the clock.
+bool differs_by_clock(const UnitResult& unit, const Rule& rule) {
+  return unit.ln_cycles && unit.ln_ratio.low > 0 && unit.ln_ratio.centre >= std::log1p(rule.margin) &&
+         unit.ln_cycles->low <= 0;
 }
 
 /// One line for each unit whose artifacts differ.
@@ -97,7 +123,8 @@ std::string change_text(double ln_ratio) {
 }
 
 std::string explain(const UnitResult& unit, const Rule& rule) {
-  const std::string margin = fmt::format("margin {:g}%, {} pairs", 100 * rule.margin, unit.pairs);
+  const std::string margin =
+      fmt::format("margin {:g}%, {} pairs{}", 100 * rule.margin, unit.pairs, clock_text(unit, rule));
   const std::string change =
       fmt::format("{} ({})", change_text(unit.ln_ratio.centre), bounds_text(unit.ln_ratio));
   switch (unit.verdict) {
@@ -111,10 +138,20 @@ std::string explain(const UnitResult& unit, const Rule& rule) {
       return fmt::format("time {}: faster; {}", change, margin);
     case Verdict::kFail:
       return fmt::format("time {}: slower; {}", change, margin);
+    case Verdict::kUnfit:
+      return fmt::format(
+          "{}, and {:g}% are the most that a device may lose: lock its clock, as `tune doctor` "
+          "says, and measure again",
+          dropped_text(unit.clocks, rule), 100 * rule.unfit_share);
     case Verdict::kInconclusive:
       break;
   }
   if (unit.pairs == 0) return "not measured";
+  if (differs_by_clock(unit, rule))
+    return fmt::format(
+        "time {}: slower, and not in cycles: the clock was {:.0f} MHz, and {:.0f} before the "
+        "change; lock it, as `tune doctor` says; {}",
+        change, unit.clocks.candidate_hz / 1e6, unit.clocks.baseline_hz / 1e6, margin);
   return fmt::format("time {}: too noisy to tell; {}; `tune doctor` says what disturbs", change, margin);
 }
 

@@ -20,7 +20,7 @@ class Run {
     const std::optional<Times> times = measure(*pair);
     // A pair of which one side is missing is no pair: it leaves no trace.
     if (interrupted_) return false;
-    if (times) gate_.record(*pair, times->baseline.seconds, times->candidate.seconds);
+    if (times) gate_.record(*pair, times->baseline.samples, times->candidate.samples);
     write_down(pair->unit);
     return true;
   }
@@ -49,7 +49,7 @@ class Run {
   std::optional<Times> measure(const Gate::Pair& pair) {
     UnitResult& unit = *units_[static_cast<size_t>(pair.unit)];
     // Instructions are the same in each run: they are counted with the first pair only.
-    const bool count = unit.pairs == 0;
+    const bool count = unit.clocks.taken == 0;
     Times times;
     // Not at once: they would share caches and memory, and each would be measured under the
     // load of the other.
@@ -95,8 +95,10 @@ class Run {
     const Trial& trial = gate_.trial(number);
     unit.verdict = !unit.broken.empty() ? Verdict::kBroken : trial.verdict().value_or(Verdict::kInconclusive);
     unit.pairs = trial.pairs();
+    unit.clocks = trial.clocks();
     if (unit.pairs == 0) return;
     unit.ln_ratio = trial.ln_ratio();
+    unit.ln_cycles = trial.ln_cycles();
     unit.baseline_seconds = trial.baseline();
     unit.candidate_seconds = trial.candidate();
   }
@@ -139,7 +141,7 @@ Answer GateResult::answer() const {
     return std::any_of(units.begin(), units.end(),
                        [&](const UnitResult& unit) { return unit.verdict == verdict; });
   };
-  if (control && !is_equal(control->verdict)) return Answer::kUnfit;
+  if ((control && !is_equal(control->verdict)) || any(Verdict::kUnfit)) return Answer::kUnfit;
   // Before the inconclusive ones: more measuring of these would not save the gate.
   if (any(Verdict::kFail) || any(Verdict::kBroken)) return Answer::kFail;
   return any(Verdict::kInconclusive) ? Answer::kInconclusive : Answer::kPass;

@@ -17,9 +17,11 @@ namespace lathe::gate {
 struct UnitResult {
   Unit unit;
   Verdict verdict = Verdict::kInconclusive;
-  std::string broken;                                       // why the candidate does not run
-  int pairs = 0;                                            // none: what follows is empty
-  Location ln_ratio;                                        // of candidate over baseline
+  std::string broken;                 // why the candidate does not run
+  int pairs = 0;                      // none: what follows is empty
+  Location ln_ratio;                  // of candidate over baseline
+  std::optional<Location> ln_cycles;  // the same in cycles, where the rule asks for them
+  Clocks clocks;
   std::vector<double> baseline_seconds, candidate_seconds;  // of each pair
   std::vector<Counter> counters;
   std::string uncounted;  // why the counters lack instructions
@@ -33,7 +35,8 @@ struct GateResult {
   std::optional<UnitResult> control;  // one module against itself
   bool interrupted = false;
 
-  /// Of the whole gate. Where the control is not equal to itself, no other verdict is worth anything.
+  /// Of the whole gate. Where the control is not equal to itself, or a unit found the device unfit, no other
+  /// verdict is worth anything.
   Answer answer() const;
 };
 

@@ -11,6 +11,7 @@
 #include "core/runtime/thread_pool.h"
 #include "jobs.pb.h"
 #include "workers/instruction_counter.h"
+#include "workers/stopwatch.h"
 
 namespace lathe::worker {
 namespace {
@@ -21,7 +22,10 @@ constexpr int64_t kLeastSamples = 3;
 constexpr double kSampleSeconds = 20e-6;                // at least, of as many runs as that takes
 constexpr double kWarmUpShare = 0.3;                    // of the time of the runs that count
 constexpr double kWallSeconds = 120, kWallFactor = 10;  // a process may take so long, and its runs so often
-constexpr uint64_t kFileBytes = uint64_t{1} << 30;      // of the module's code, which is loaded from memory
+constexpr double kSliceSeconds = 10e-3;                 // at least, from one reading of the clock to the next
+constexpr int kMostSlices = 100, kMostSamples = 1000;
+constexpr double kLeastSeconds = 1e-12, kMostSeconds = 1e6, kMostHz = 1e12;  // of what is believed
+constexpr uint64_t kFileBytes = uint64_t{1} << 30;  // of the module's code, which is loaded from memory
 
 double since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
@@ -35,6 +39,14 @@ void count_instructions(const std::shared_ptr<const runtime::Module>& module, Mo
   if (times.uncounted.empty()) times.instructions = counter.count([&] { executor.run(); });
 }
 
+/// The clock of what computes, in hertz; 0 where nobody tells it.
+std::function<double()> clock_of(const std::optional<GpuDriver>& driver) {
+  if (!driver) return clock_hz;
+  std::shared_ptr<GpuClock> clock = gpu_clock(*driver, "", kNvmlLibrary);
+  if (!clock) return [] { return 0.0; };
+  return [clock] { return clock->hz(); };
+}
+
 ModuleTimes time_module(const ModuleRun& run, Child& child) {
   const auto module = runtime::Module::open(run.module);
   ModuleTimes times;
@@ -42,6 +54,7 @@ ModuleTimes time_module(const ModuleRun& run, Child& child) {
   runtime::ThreadPool pool(run.threads);
   runtime::Executor executor(module, pool.parallel());
   runtime::set_random_inputs(executor, /*seed=*/0);
+  const std::function<double()> clock = clock_of(run.clock);
   // After everything is loaded and filled: the window keeps all other measurements of the machine waiting.
   child.open_window();
   const auto begun = Clock::now();
@@ -52,17 +65,23 @@ ModuleTimes time_module(const ModuleRun& run, Child& child) {
   // So many runs together that reading the clock costs nothing beside them.
   const auto batch =
       static_cast<int64_t>(std::ceil(kSampleSeconds * static_cast<double>(warm_ups) / since(begun)));
-  int64_t samples = 0;
-  double least = std::numeric_limits<double>::infinity();
-  for (const auto start = Clock::now(); samples < kLeastSamples || since(start) < run.seconds; ++samples) {
-    const auto before = Clock::now();
-    for (int64_t i = 0; i < batch; ++i) executor.run();
-    // A process is one observation of the gate: the least is what noise has added least to.
-    least = std::min(least, since(before));
+  const double slice_seconds = std::max(kSliceSeconds, run.seconds / kMostSlices);
+  double hz = clock();
+  for (const auto start = Clock::now(); times.runs < kLeastSamples * batch || since(start) < run.seconds;) {
+    double least = std::numeric_limits<double>::infinity();
+    const auto slice = Clock::now();
+    do {
+      const auto before = Clock::now();
+      for (int64_t i = 0; i < batch; ++i) executor.run();
+      // A process is one observation of the gate: the least is what noise has added least to.
+      least = std::min(least, since(before));
+      times.runs += batch;
+    } while (since(slice) < slice_seconds);
+    const double after = clock();
+    times.samples.push_back({least / static_cast<double>(batch), hz > 0 && after > 0 ? (hz + after) / 2 : 0});
+    hz = after;
   }
   child.close_window();
-  times.seconds = least / static_cast<double>(batch);
-  times.runs = batch * samples;
   return times;
 }
 
@@ -72,18 +91,24 @@ std::string encode(const ModuleRun& run) {
   message.set_threads(static_cast<uint32_t>(run.threads));
   message.set_seconds(run.seconds);
   message.set_count(run.count);
+  if (run.clock) message.set_clock(static_cast<uint32_t>(*run.clock));
   return message.SerializeAsString();
 }
 
 ModuleRun decode_run(std::string_view bytes) {
   pb::ModuleRun message;
   CHECK(message.ParseFromArray(bytes.data(), static_cast<int>(bytes.size())));  // our own
-  return {message.module(), static_cast<int>(message.threads()), message.seconds(), message.count()};
+  ModuleRun run{message.module(), static_cast<int>(message.threads()), message.seconds(), message.count()};
+  if (message.has_clock()) run.clock = static_cast<GpuDriver>(message.clock());
+  return run;
 }
 
 std::string encode(const ModuleTimes& times) {
   pb::ModuleTimes message;
-  message.set_seconds(times.seconds);
+  for (const ClockedSample& sample : times.samples) {
+    message.add_seconds(sample.seconds);
+    message.add_hz(sample.hz);
+  }
   message.set_runs(times.runs);
   message.set_instructions(times.instructions);
   message.set_uncounted(times.uncounted);
@@ -94,8 +119,16 @@ std::string encode(const ModuleTimes& times) {
 std::optional<ModuleTimes> decode_times(std::string_view bytes) {
   pb::ModuleTimes message;
   if (!message.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) return std::nullopt;
-  if (!(message.seconds() > 0) || !std::isfinite(message.seconds())) return std::nullopt;
-  return ModuleTimes{message.seconds(), message.runs(), message.instructions(), message.uncounted()};
+  const int count = message.seconds_size();
+  if (count < 1 || count > kMostSamples || message.hz_size() != count) return std::nullopt;
+  ModuleTimes times{{}, message.runs(), message.instructions(), message.uncounted()};
+  for (int i = 0; i < count; ++i) {
+    const ClockedSample sample{message.seconds(i), message.hz(i)};
+    if (!(sample.seconds >= kLeastSeconds && sample.seconds <= kMostSeconds)) return std::nullopt;
+    if (!(sample.hz >= 0 && sample.hz <= kMostHz)) return std::nullopt;
+    times.samples.push_back(sample);
+  }
+  return times;
 }
 
 /// The report, or nothing when `stop` said so first.

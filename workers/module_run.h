@@ -8,6 +8,8 @@
 #include <string_view>
 #include <vector>
 
+#include "workers/clocked_sample.h"
+#include "workers/gpus.h"
 #include "workers/sandbox.h"
 
 namespace lathe::worker {
@@ -15,13 +17,16 @@ namespace lathe::worker {
 struct ModuleRun {
   std::string module;  // a file
   int threads = 1;
-  double seconds = 0.3;  // of runs that count
-  bool count = false;    // instructions too
+  double seconds = 0.3;                 // of runs that count
+  bool count = false;                   // instructions too
+  std::optional<GpuDriver> clock = {};  // whose GPU computes; none: this CPU
 };
 
 /// What one process saw.
 struct ModuleTimes {
-  double seconds = 0;  // of the fastest run: what disturbs only adds
+  // Of each slice of the time the fastest run, for what disturbs only adds, and the mean of the clocks before
+  // the slice and after it. At least one, 1,000 at most.
+  std::vector<ClockedSample> samples;
   int64_t runs = 0;
   int64_t instructions = 0;  // of a run on one thread; 0: not counted
   std::string uncounted;     // why not, when they were asked for

@@ -17,7 +17,9 @@
 #include "core/support/printable.h"
 #include "core/support/temporary_folder.h"
 #include "core/support/text.h"
+#include "core/support/unfit.h"
 #include "db/store.h"
+#include "gate/kinds.h"
 #include "gate/report.h"
 #include "gate/run.h"
 #include "workers/device.h"
@@ -33,7 +35,8 @@ struct GateFlags {
   std::string baseline, candidate, database;
   std::vector<std::string> models;
   ModelFlags build;
-  gate::Rule rule;
+  double margin = 0;  // 0: of the kind of device
+  double alpha = gate::Rule{}.alpha;
   double seconds = worker::ModuleRun{}.seconds;
   int64_t seed = -1;  // below 0: drawn
   std::string junit, sarif, markdown, history, revision;
@@ -51,8 +54,8 @@ void GateFlags::add_to(Flags& flags) {
   flags.add("--model MODEL", models,
             "build this model by the best schedules of both databases; may be repeated");
   build.add_build_to(flags);
-  flags.add_share("--margin", rule.margin, "a slowdown below this share passes");
-  flags.add_share("--alpha", rule.alpha, "the chance of a false alarm, over all units");
+  flags.add_share("--margin", margin, "a slowdown below this share passes (0.03; on a GPU 0.02)");
+  flags.add_share("--alpha", alpha, "the chance of a false alarm, over all units");
   flags.add_duration("--time", seconds, "time the runs of each process so long (0.3s)");
   flags.add("--seed", seed, 0, INT64_MAX, "of the order within pairs (drawn, and printed)");
   flags.add("--json", as_json, "print one JSON object instead of the table");
@@ -164,15 +167,36 @@ std::string status_text(const gate::GateStatus& status) {
                      status.pairs, status.most_pairs);
 }
 
+gate::Rule rule_of(const gate::Kind& kind, const GateFlags& flags) {
+  gate::Rule rule = kind.rule;
+  rule.alpha = flags.alpha;
+  if (flags.margin > 0) rule.margin = flags.margin;
+  return rule;
+}
+
+/// This machine, and its GPU where that computes. Throws Unfit when no driver tells a clock that is needed.
+std::string device_of(const gate::Kind& kind) {
+  const std::string machine = describe(worker::probe_device());
+  if (!kind.clock) return machine;
+  const std::unique_ptr<worker::GpuClock> clock = worker::gpu_clock(*kind.clock, "", worker::kNvmlLibrary);
+  if (!clock)
+    throw Unfit(
+        fmt::format("no driver of this machine tells the clock of a {} device, by which a gate knows "
+                    "what was slowed down; `tune doctor` lists the GPUs whose clock is told",
+                    kind.name));
+  return fmt::format("{}, {}", clock->name(), machine);
+}
+
 gate::Report run(const std::vector<gate::Unit>& units, const GateFlags& flags) {
+  const gate::Kind& kind = gate::kind_of(units);
   // Before the look at the machine, which takes seconds: the reports are written after an interrupt, too.
   InterruptScope interrupt;
-  gate::Report report{.rule = flags.rule,
+  gate::Report report{.rule = rule_of(kind, flags),
                       // Drawn, so that no order of the pairs can be counted on; told, so that a run can be
                       // repeated.
                       .seed = flags.seed >= 0 ? static_cast<uint64_t>(flags.seed) : std::random_device()(),
                       .threads = static_cast<int>(flags.build.threads),
-                      .device = describe(worker::probe_device()),
+                      .device = device_of(kind),
                       .revision = flags.revision,
                       .findings = worker::examine("", worker::watch_load(1))};
   for (const char* name : {"GITHUB_SHA", "CI_COMMIT_SHA"})
@@ -183,7 +207,7 @@ gate::Report run(const std::vector<gate::Unit>& units, const GateFlags& flags) {
     // A fresh process each: addresses, pages and caches are drawn anew, which is most of a machine's noise
     // (M6).
     return worker::run_module({"/proc/self/exe", "internal-sandbox", "module"},
-                              {file, report.threads, flags.seconds, count},
+                              {file, report.threads, flags.seconds, count, kind.clock},
                               [&] { return interrupt.interrupted(); });
   };
   report.result = gate::run_gate(units, report.rule, report.seed, run_module,

@@ -24,9 +24,10 @@ constexpr char kQuick[] = " --time 0.02s --margin 0.5 --quiet";
 class GateCommand : public ::testing::Test {
  protected:
   /// Writes the test's model to FOLDER/NAME, with its second step `times` times.
-  void write(const std::string& name, int times) const {
+  void write(const std::string& name, int times, const std::string& target = "") const {
     runtime::ModuleImage image = runtime::test_image();
     image.plan.model = name;
+    image.plan.target = target;
     image.plan.steps.insert(image.plan.steps.begin() + 1, static_cast<size_t>(times - 1),
                             image.plan.steps[1]);
     std::filesystem::create_directories(std::filesystem::path(folder_ + name).parent_path());
@@ -174,6 +175,81 @@ TEST_F(GateCommand, BuildsOfOtherModelsAreNotCompared) {
   EXPECT_EQ(finished.code, 2);
   EXPECT_EQ(finished.output, "error: b: " + folder_ + "a.lathe and " + folder_ +
                                  "b.lathe are not builds of one model: their inputs differ\n");
+}
+
+/// Modules for a GPU whose code is this CPU's, and NVIDIA's library as tests/workers/fake_nvml.cpp has it:
+/// all of the way but the kernels.
+class GateOfAGpu : public GateCommand {
+ protected:
+  GateOfAGpu() {
+    std::filesystem::create_directories(folder_ + "driver");
+    std::filesystem::create_symlink(FAKE_NVML, folder_ + "driver/libnvidia-ml.so.1");
+    write("a.lathe", 1, "cuda:arch=sm_90");
+    write("b.lathe", 1, "cuda:arch=sm_90");
+    write("slower.lathe", 100, "cuda:arch=sm_90");
+  }
+  /// With this in the environment.
+  Finished gate_with(const std::string& environment, const std::string& candidate,
+                     const std::string& more = "") const {
+    return run_command("FAKE_GPU_0='1980 1980 0' " + environment + " " TUNE " gate --baseline " + folder_ +
+                       "a.lathe --candidate " + folder_ + candidate + " --time 0.1s --margin 0.5 --quiet" +
+                       more);
+  }
+  std::string driver() const { return "LD_LIBRARY_PATH=" + folder_ + "driver"; }
+};
+
+TEST_F(GateOfAGpu, IsAskedInCyclesOfItsClock) {
+  const Finished finished = gate_with(driver(), "slower.lathe", " --json");
+  EXPECT_EQ(finished.code, 1) << finished.output;
+  const nlohmann::json report = nlohmann::json::parse(finished.output);
+  EXPECT_THAT(report["device"].get<std::string>(), StartsWith("Fake 0, "));
+  EXPECT_EQ(report["in_cycles"], true);
+  const nlohmann::json& unit = report["units"][0];
+  EXPECT_EQ(unit["candidate"]["mhz"], 1980);
+  EXPECT_GT(unit["cycles"]["low"], 1.5);
+  EXPECT_EQ(unit["samples"]["dropped"], 0);
+  // Slices of 10 ms in 0.1 s, of two processes a pair; fewer where a core was taken away.
+  EXPECT_GE(unit["samples"]["taken"], 60);
+  EXPECT_EQ(gate_with(driver(), "b.lathe").code, 0);
+}
+
+TEST_F(GateOfAGpu, WhoseClockFallsTooOftenIsUnfit) {
+  const std::string reports = temporary_.path() + "/gate";
+  const Finished finished = gate_with(driver() + " FAKE_GPU_DIPS='900 4'", "slower.lathe",
+                                      " --junit " + reports + ".xml --markdown " + reports + ".md");
+  EXPECT_EQ(finished.code, 4) << finished.output;
+  EXPECT_THAT(
+      finished.output,
+      AllOf(HasSubstr("\nslower  UNFIT"),
+            HasSubstr(" samples dropped, at less than 75% of the median clock of 1980 MHz, and 20% are "
+                      "the most that a device may lose: lock its clock, as `tune doctor` says, and "
+                      "measure again"),
+            EndsWith("gate: unfit\n")));
+  EXPECT_THAT(read_file(reports + ".xml"), HasSubstr("<error type=\"unfit\" message=\""));
+  EXPECT_THAT(read_file(reports + ".md"), HasSubstr("lock its clock"));
+}
+
+TEST_F(GateOfAGpu, WhoseClockNobodyTellsIsUnfit) {
+  const std::string message =
+      "error: no driver of this machine tells the clock of a cuda device, by which a gate knows what was "
+      "slowed "
+      "down; `tune doctor` lists the GPUs whose clock is told\n";
+  const Finished finished = gate_with("FAKE_GPU_0='0 0 0' " + driver(), "b.lathe");
+  EXPECT_EQ(finished.code, 4);
+  EXPECT_EQ(finished.output, message);
+}
+
+TEST_F(GateOfAGpu, IsNotGatedWithOtherDevices) {
+  write("c.lathe", 1, "cpu:mcpu=x86-64");
+  Finished finished = gate_with(driver(), "c.lathe");
+  EXPECT_EQ(finished.code, 2);
+  EXPECT_EQ(finished.output, "error: " + folder_ + "c.lathe is for a device of the kind cpu, " + folder_ +
+                                 "a.lathe for one of the kind cuda: gate them apart\n");
+  write("c.lathe", 1, "abacus:beads=7");
+  finished = gate_with(driver(), "c.lathe");
+  EXPECT_EQ(finished.code, 2);
+  EXPECT_EQ(finished.output,
+            "error: the gate knows no devices of the kind `abacus`; it knows cpu, cuda, hip\n");
 }
 
 class TimelineCommand : public GateCommand {

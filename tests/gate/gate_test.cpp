@@ -14,10 +14,10 @@ TEST(Gate, UnitsTakeTurnsUntilEachIsDecided) {
   for (int i = 0; i < 6; ++i) {
     const auto pair = gate.next();
     order.push_back(pair->unit);
-    gate.record(*pair, 1, 1);
+    gate.record(*pair, {{1}}, {{1}});
   }
   EXPECT_EQ(order, (std::vector<int>{0, 1, 2, 0, 1, 2}));
-  while (const auto pair = gate.next()) gate.record(*pair, 1, 1);
+  while (const auto pair = gate.next()) gate.record(*pair, {{1}}, {{1}});
   for (int unit = 0; unit < 3; ++unit) EXPECT_EQ(gate.trial(unit).verdict(), Verdict::kPass);
 }
 
@@ -26,7 +26,7 @@ TEST(Gate, ADroppedUnitIsMeasuredNoMore) {
   gate.drop(0);
   while (const auto pair = gate.next()) {
     EXPECT_EQ(pair->unit, 1);
-    gate.record(*pair, 1, 1);
+    gate.record(*pair, {{1}}, {{1}});
   }
   EXPECT_EQ(gate.trial(0).pairs(), 0);
 }
@@ -37,7 +37,7 @@ TEST(Gate, TheOrderWithinPairsIsDrawnAndRepeats) {
     std::vector<bool> firsts;
     while (const auto pair = gate.next()) {
       firsts.push_back(pair->candidate_first);
-      gate.record(*pair, 1, 1);
+      gate.record(*pair, {{1}}, {{1}});
     }
     return firsts;
   };

@@ -104,7 +104,7 @@ TEST(GateReport, SarifHasWhatIsWrong) {
   EXPECT_EQ(run["results"][0]["level"], "error");
   EXPECT_EQ(run["results"][0]["locations"][0]["physicalLocation"]["artifactLocation"]["uri"], "new%201.db");
   EXPECT_EQ(run["results"][1]["level"], "warning");
-  EXPECT_EQ(run["tool"]["driver"]["rules"].size(), 3u);
+  EXPECT_EQ(run["tool"]["driver"]["rules"].size(), 4u);
 }
 
 TEST(GateReport, MarkdownIsATableWithoutBrokenCells) {
@@ -124,6 +124,65 @@ TEST(GateReport, HistoryHasALineForEachMeasuredUnit) {
   EXPECT_EQ(line["unit"], "slow");
   EXPECT_EQ(line["when"], "2026-11-23T08:00:00Z");
   EXPECT_NEAR(line["seconds"], 0.0021, 1e-12);
+}
+
+class ReportOfAGpu : public testing::Test {
+ protected:
+  ReportOfAGpu()
+      : report_{.rule = {.margin = 0.02, .in_cycles = true, .clock_floor = 0.75, .unfit_share = 0.2}} {
+    UnitResult slow = measured("slow", Verdict::kFail, 1.05);
+    slow.ln_cycles = {std::log(1.04), std::log(1.01), std::log(1.08)};
+    slow.clocks = {
+        .median_hz = 1980e6, .baseline_hz = 1980e6, .candidate_hz = 1965e6, .taken = 240, .dropped = 12};
+    UnitResult hotter = slow;
+    hotter.verdict = Verdict::kInconclusive;
+    hotter.unit.name = "hotter";
+    hotter.ln_cycles->low = std::log(0.99);
+    hotter.clocks.candidate_hz = 1800e6;
+    UnitResult unfit = slow;
+    unfit.verdict = Verdict::kUnfit;
+    unfit.unit.name = "unfit";
+    unfit.clocks.dropped = 60;
+    report_.result.units = {slow, hotter, unfit};
+  }
+  Report report_;
+};
+
+TEST_F(ReportOfAGpu, SaysWhatWasDroppedAndWhatCyclesSay) {
+  const std::string slow =
+      "time +5.0% (+3.0% .. +7.0%): slower; margin 2%, 12 pairs; cycles +4.0% (+1.0% .. +8.0%); 12 of 240 "
+      "samples "
+      "dropped, at less than 75% of the median clock of 1980 MHz";
+  const std::string hotter =
+      "time +5.0% (+3.0% .. +7.0%): slower, and not in cycles: the clock was 1800 MHz, and 1980 before the "
+      "change; "
+      "lock it, as `tune doctor` says; margin 2%";
+  const std::string unfit =
+      "60 of 240 samples dropped, at less than 75% of the median clock of 1980 MHz, and 20% are the most "
+      "that a "
+      "device may lose: lock its clock, as `tune doctor` says, and measure again";
+  const std::string table = table_text(report_);
+  for (const std::string& why : {slow, hotter, unfit}) {
+    EXPECT_THAT(table, HasSubstr(why));
+    EXPECT_THAT(json_text(report_), HasSubstr(why));
+    EXPECT_THAT(junit_text(report_), HasSubstr("message=\"" + why));
+    EXPECT_THAT(sarif_text(report_), HasSubstr(why));
+  }
+  EXPECT_THAT(table, HasSubstr("; in time and in cycles of the clock\n"));
+  EXPECT_THAT(table, ::testing::EndsWith("gate: unfit\n"));
+  EXPECT_THAT(markdown_text(report_), HasSubstr("60 of 240 samples dropped"));
+  EXPECT_THAT(junit_text(report_), HasSubstr("errors=\"1\""));
+}
+
+TEST_F(ReportOfAGpu, InNumbers) {
+  const nlohmann::json json = nlohmann::json::parse(json_text(report_));
+  EXPECT_EQ(json["answer"], "unfit");
+  EXPECT_EQ(json["clock_floor"], 0.75);
+  EXPECT_EQ(json["unfit_share"], 0.2);
+  const nlohmann::json& unit = json["units"][0];
+  EXPECT_EQ(unit["samples"], (nlohmann::json{{"taken", 240}, {"dropped", 12}, {"median_mhz", 1980}}));
+  EXPECT_NEAR(unit["cycles"]["low"], 1.01, 1e-9);
+  EXPECT_EQ(unit["candidate"]["mhz"], 1965);
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include <map>
 
 #include "core/support/error.h"
+#include "gate/kinds.h"
 
 namespace lathe::gate {
 namespace {
@@ -32,7 +33,7 @@ struct FakeMachine {
       if (all++ == most_runs) return std::nullopt;
       ++runs[file];
       if (!seconds.count(file)) fail("{} does not run", file);
-      return worker::ModuleTimes{.seconds = seconds[file], .instructions = count ? 1000 : 0};
+      return worker::ModuleTimes{.samples = {{seconds[file]}}, .instructions = count ? 1000 : 0};
     };
     return run_gate(units, {}, /*seed=*/1, run, [](const GateStatus&) {});
   }
@@ -103,6 +104,39 @@ TEST(RunGate, AnInterruptedGateTellsWhatItHas) {
   EXPECT_EQ(result.units[0].verdict, Verdict::kInconclusive);
   EXPECT_EQ(result.units[0].pairs, 3);
   EXPECT_EQ(result.answer(), Answer::kInconclusive);
+}
+
+TEST(RunGate, AnUnfitDeviceEndsTheGate) {
+  const Rule rule = kind_of("cuda").rule;
+  std::map<std::string, int> runs;
+  // Of unit a every third sample is taken at half of the clock.
+  const RunModule run = [&](const std::string& file, bool) -> std::optional<worker::ModuleTimes> {
+    ++runs[file];
+    const double hz = file.starts_with("a/") ? 1e9 : 2e9;
+    return worker::ModuleTimes{.samples = {{1, 2e9}, {1, 2e9}, {1, hz}}};
+  };
+  const GateResult result =
+      run_gate({unit("a", "1", "2"), unit("b", "1", "2")}, rule, /*seed=*/1, run, [](const GateStatus&) {});
+  EXPECT_EQ(result.units[0].verdict, Verdict::kUnfit);
+  EXPECT_EQ(result.units[0].clocks.dropped, runs["a/candidate"] * 2);
+  EXPECT_EQ(result.units[1].pairs, result.units[0].pairs - 1) << "it ends at once";
+  EXPECT_EQ(result.answer(), Answer::kUnfit);
+  EXPECT_FALSE(result.interrupted);
+}
+
+TEST(Kinds, AreRows) {
+  EXPECT_EQ(kind_of("cpu:mcpu=znver4").rule.margin, 0.03);
+  EXPECT_FALSE(kind_of("cpu").rule.in_cycles);
+  EXPECT_EQ(kind_of("").name, "cpu");
+  for (const char* target : {"cuda:arch=sm_90", "hip"}) {
+    const Kind& kind = kind_of(target);
+    EXPECT_EQ(kind.rule.margin, 0.02);
+    EXPECT_TRUE(kind.rule.in_cycles);
+    EXPECT_EQ(kind.rule.clock_floor, 0.75);
+    EXPECT_EQ(kind.rule.unfit_share, 0.2);
+    EXPECT_TRUE(kind.clock);
+  }
+  EXPECT_THROW(kind_of("cud"), Error);
 }
 
 }  // namespace
