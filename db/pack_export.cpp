@@ -5,6 +5,7 @@
 #include "core/support/bounded_json.h"
 #include "core/support/error.h"
 #include "db/conditions.h"
+#include "db/lines.h"
 #include "db/pack.h"
 #include "db/pack_files.h"
 #include "db/schema.h"
@@ -25,6 +26,13 @@ constexpr std::string_view kChosen =
     "JOIN target ON target.id = target WHERE suspect = 0 AND (?1 = '' OR target.name = ?1) "
     "AND (?2 = '' OR workload IN (SELECT workload FROM chosen_task))) ";
 
+/// Throws Error for what no import takes.
+void require_short(size_t bytes) {
+  if (bytes > Lines::kLongest)
+    fail("a record of {} MiB cannot be exported: no import takes more than {}", bytes >> 20,
+         Lines::kLongest >> 20);
+}
+
 /// One file of JSON lines.
 class LineFile {
  public:
@@ -33,6 +41,7 @@ class LineFile {
   void add(const json& line) {
     // The one place where an export may differ from the rows: bytes that are no UTF-8.
     const std::string text = json_line(line) + "\n";
+    require_short(text.size());
     digest_.add(text);
     file_ << text;
     ++lines_;
@@ -83,6 +92,18 @@ class Exporter {
   }
 
  private:
+  // Before it is turned into a line, which takes ten times the memory.
+  static std::string text(Query& row) {
+    std::string text = row.text();
+    require_short(text.size());
+    return text;
+  }
+  static json samples(Query& row) {
+    const std::vector<float> samples = row.floats();
+    require_short(samples.size() * sizeof(float));
+    return samples_json(samples);
+  }
+
   Query select(const std::string& sql) {
     return database_.stream(fmt::format("{}{}", kChosen, sql), {filter_.target, filter_.model});
   }
@@ -93,14 +114,14 @@ class Exporter {
                             "system, details FROM device WHERE id IN (SELECT device FROM chosen) "
                             "ORDER BY fingerprint");
          row.step();) {
-      json line{{"fingerprint", row.text()}, {"host", row.text()}};
-      line["model"] = row.text();
-      line["architecture"] = row.text();
-      line["features"] = row.text();
+      json line{{"fingerprint", text(row)}, {"host", text(row)}};
+      line["model"] = text(row);
+      line["architecture"] = text(row);
+      line["features"] = text(row);
       line["cores"] = row.integer();
       line["memory_bytes"] = row.integer();
-      line["system"] = row.text();
-      line["details"] = row.text();
+      line["system"] = text(row);
+      line["details"] = text(row);
       file.add(line);
     }
     return file.finish(manifest_);
@@ -111,8 +132,8 @@ class Exporter {
     for (Query row = select("SELECT digest, text FROM workload WHERE id IN (SELECT workload FROM chosen) "
                             "OR id IN (SELECT workload FROM chosen_task) ORDER BY digest");
          row.step();) {
-      json line{{"digest", row.text()}};
-      line["text"] = row.text();
+      json line{{"digest", text(row)}};
+      line["text"] = text(row);
       file.add(line);
     }
     return file.finish(manifest_);
@@ -129,17 +150,17 @@ class Exporter {
       const ModelId model = row.integer();
       const TargetId target = row.integer();
       // Each column by a statement of its own: they are read in order, and arguments of a call need not be.
-      json line{{"name", row.text()}, {"tasks", json::array()}};
-      line["digest"] = row.text();
-      line["target"] = row.text();
+      json line{{"name", text(row)}, {"tasks", json::array()}};
+      line["digest"] = text(row);
+      line["target"] = text(row);
       line["added_ms"] = row.integer();
       for (Query task = database_.query("SELECT workload.digest, name, calls FROM model_task "
                                         "JOIN workload ON workload.id = workload "
                                         "WHERE model = ? AND target = ? ORDER BY position",
                                         {model, target});
            task.step();) {
-        json each{{"workload", task.text()}};
-        each["name"] = task.text();
+        json each{{"workload", text(task)}};
+        each["name"] = text(task);
         each["calls"] = task.integer();
         line["tasks"].push_back(std::move(each));
       }
@@ -163,15 +184,15 @@ class Exporter {
              "device.fingerprint, m.threads, m.recorded_ms, candidate.trace");
          row.step();) {
       const MeasurementId id = row.integer();
-      json line{{"workload", row.text()}};
-      line["target"] = row.text();
-      line["device"] = row.text();
+      json line{{"workload", text(row)}};
+      line["target"] = text(row);
+      line["device"] = text(row);
       line["threads"] = row.integer();
-      line["trace"] = row.text();
-      line["samples"] = samples_json(row.floats());
+      line["trace"] = text(row);
+      line["samples"] = samples(row);
       line["relative_error"] = row.real();
-      line["compiler"] = row.text();
-      line["revision"] = row.text();
+      line["compiler"] = text(row);
+      line["revision"] = text(row);
       line["recorded_ms"] = row.integer();
       add_conditions(line, read_conditions(row));
       line["confirmations"] = confirmations(id);
@@ -194,7 +215,7 @@ class Exporter {
                          condition_columns()),
              {id});
          row.step();) {
-      json each{{"samples", samples_json(row.floats())}};
+      json each{{"samples", samples(row)}};
       each["recorded_ms"] = row.integer();
       // Only where it does: packs of before are what they were.
       if (row.boolean()) each["tells"] = 1;

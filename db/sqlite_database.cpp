@@ -33,6 +33,9 @@ std::string immutable_uri(const std::string& path) {
 /// RLIMIT_FSIZE gives EFBIG and a quota EDQUOT, which SQLite both reports as IOERR_WRITE.
 bool is_disk_full(int code) { return code == SQLITE_FULL || code == SQLITE_IOERR_WRITE; }
 
+// Of one value: four times what a whole job of the default budget may keep. SQLite's own is 1 GB.
+constexpr int kMostValueBytes = 256 << 20;
+
 /// What went wrong and what to do about it; `handle` may be null.
 std::string explain(int code, sqlite3* handle, const std::string& path,
                     std::chrono::milliseconds busy_timeout) {
@@ -57,7 +60,19 @@ std::string explain(int code, sqlite3* handle, const std::string& path,
       return fmt::format("{} is not a database of lathe; name another file", path);
     case SQLITE_CORRUPT:
       return fmt::format("database {} is damaged ({}); restore a copy or name another file", path, reason);
+    case SQLITE_TOOBIG:
+      return fmt::format(
+          "database {} holds a value of more than {} MiB, which no version of this program made; do not "
+          "trust it",
+          path, kMostValueBytes >> 20);
     case SQLITE_READONLY:
+      // To roll it back SQLite removes the file that the journal names, whosever it is.
+      if (code == SQLITE_READONLY_ROLLBACK)
+        return fmt::format(
+            "database {0} has a journal beside it, {0}-journal, which no version of this program leaves; do "
+            "not "
+            "trust it",
+            path);
       return fmt::format("database {} can't be written: {}", path, reason);
     case SQLITE_CANTOPEN:
       // Of a read-only file system SQLite would say that there is no such file: the log beside it.
@@ -101,8 +116,14 @@ class SqliteDatabase::Statement final : public Rows {
   }
   int columns() const override { return sqlite3_column_count(statement_); }
   bool is_null(int column) override { return sqlite3_column_type(statement_, column) == SQLITE_NULL; }
-  int64_t integer(int column) override { return sqlite3_column_int64(statement_, column); }
-  double real(int column) override { return sqlite3_column_double(statement_, column); }
+  int64_t integer(int column) override {
+    require_number(column);
+    return sqlite3_column_int64(statement_, column);
+  }
+  double real(int column) override {
+    require_number(column);
+    return sqlite3_column_double(statement_, column);
+  }
   std::string bytes(int column) override {
     // As it is: asked for as text SQLite might convert it, and what is stored need not be UTF-8.
     // Before its length is asked for: a conversion would change it (sqlite3_column_bytes).
@@ -114,6 +135,16 @@ class SqliteDatabase::Statement final : public Rows {
 
  private:
   void bind(std::span<const Value> values);
+  /// STRICT looks at what is written, not at what a file holds already; and text, which is more than any
+  /// number where rows are compared, would read as 0.
+  void require_number(int column) const {
+    const int type = sqlite3_column_type(statement_, column);
+    if (type == SQLITE_TEXT || type == SQLITE_BLOB)
+      fail(
+          "database {} holds text where a number belongs, which no version of this program writes; do not "
+          "trust it",
+          database_.name());
+  }
 
   SqliteDatabase& database_;
   sqlite3_stmt* statement_;
@@ -180,6 +211,7 @@ SqliteDatabase::SqliteDatabase(const std::string& path, Access access, std::chro
   int code = sqlite3_open_v2(uri.c_str(), &handle_, flags, nullptr);
   try {
     if (code != SQLITE_OK) raise(code);
+    sqlite3_limit(handle_, SQLITE_LIMIT_LENGTH, kMostValueBytes);
     // SQLite retries by itself, with pauses; nothing above this retries.
     sqlite3_busy_timeout(handle_, static_cast<int>(busy_timeout.count()));
     // Reads the header and the schema: a file that is no database fails here, before anything is changed.

@@ -489,6 +489,21 @@ std::set<Shape> shapes_of_version(int version) {
   return ours;
 }
 
+/// A table's numbers never come again, and after the largest none comes: SQLite would say that the disk is
+/// full.
+void refuse_used_up_numbers(SqliteDatabase& database, const std::string& table) {
+  constexpr int64_t kMost = int64_t{1} << 62;
+  for (const std::string& number : {fmt::format("SELECT max(id) FROM {}", table),
+                                    fmt::format("SELECT seq FROM sqlite_sequence WHERE name = '{}'", table)})
+    for (Query row = database.query(number); row.step();)
+      if (row.integer() > kMost)
+        fail(
+            "database {} has used up the numbers of its table `{}`, which no version of this program does; "
+            "do not "
+            "trust it",
+            database.name(), table);
+}
+
 }  // namespace
 
 /// A trigger or a view runs whatever its maker wrote, with the rights of who opens the file; so do a
@@ -507,6 +522,9 @@ void SqliteDatabase::refuse_strange_code() {
     if (!ours.contains(shape))
       fail("database {} holds a {} `{}` that no version of this program made; do not trust it", name(),
            std::get<0>(shape), printable(std::get<1>(shape)));
+  for (const Shape& shape : ours)
+    if (std::get<2>(shape).find("AUTOINCREMENT") != std::string::npos)
+      refuse_used_up_numbers(*this, std::get<1>(shape));
 }
 
 namespace {

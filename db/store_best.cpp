@@ -1,6 +1,7 @@
 // Measurements: what is best, and how well a model is covered.
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <map>
 
 #include "core/support/error.h"
@@ -112,7 +113,10 @@ std::optional<int64_t> next_threads(Database& database, const BestQuery& query, 
                             database.by_index("measurement_rank")),
                 {query.workload, query.target, confirmed, above});
   CHECK(row.step());
-  return row.maybe_integer();
+  const std::optional<int64_t> threads = row.maybe_integer();
+  if (threads && *threads > std::numeric_limits<int>::max())
+    fail("database {} holds a measurement by {} threads; do not trust it", database.name(), *threads);
+  return threads;
 }
 
 void keep_fastest(std::vector<Measurement>& found, int limit) {

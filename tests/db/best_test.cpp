@@ -83,6 +83,14 @@ TEST_F(BestTest, SamplesThatAreNoTimesAreADamagedDatabase) {
   }
 }
 
+/// 2^32 is 0 as an int, of which each number of threads is: the best was looked for until the stack was full.
+TEST_F(BestTest, ThreadsThatCannotBeAreADamagedDatabase) {
+  confirmed("a", 1e-3f);
+  store_.database().run("UPDATE measurement SET threads = 4294967296");
+  EXPECT_THAT(thrown_by([&] { store_.top({.workload = farm_.workload, .target = farm_.target}, 2); }),
+              HasSubstr(" holds a measurement by 4294967296 threads; do not trust it"));
+}
+
 TEST_F(BestTest, SuspectResultsAreOut) {
   confirmed("old", 2e-3f);
   farm_.now_ms += 1000;

@@ -388,6 +388,19 @@ TEST_F(PackTest, PacksOfNewerProgramsAndFilesThatAreNoneAreRefused) {
   EXPECT_THAT(refusal(pack), HasSubstr("models.jsonl: it is not a regular file"));
 }
 
+/// One of 400 MB took 6 GB of memory, and no import would have taken it.
+TEST_F(PackTest, ARecordThatNoImportTakesIsNotExported) {
+  for (const bool samples : {true, false}) {
+    farm_.measured(std::string(samples ? 3 : (5 << 20), 'a'),
+                   std::vector<float>(samples ? 2 << 20 : 3, 1e-3f));
+    EXPECT_EQ(
+        thrown_by([&] { exported("large"); }),
+        fmt::format("a record of {} MiB cannot be exported: no import takes more than 4", samples ? 8 : 5));
+    EXPECT_FALSE(std::filesystem::exists(folder_ / "large"));
+    farm_.store.database().run_script("UPDATE measurement SET suspect = 1");
+  }
+}
+
 TEST_F(PackTest, AnExportIsAllOrNothing) {
   exported("a.pack");
   EXPECT_THAT(thrown_by([&] { exported("a.pack"); }), HasSubstr("a.pack exists; a pack is a new folder"));

@@ -135,6 +135,95 @@ TEST(Schema, CodeOfOthersInADatabaseIsRefused) {
   }
 }
 
+/// A journal of a write that never ended may name a file, which whoever rolls it back removes: SQLite takes
+/// it for the journal of several databases. A gift of two files could remove a third of the receiver's.
+TEST(Schema, AJournalThatNamesAFileOfOursIsNotRolledBack) {
+  TemporaryFolder folder;
+  const std::string path = folder / "gift.db", file = folder / "thesis.txt", journal = path + "-journal";
+  { Farm(path).measured("t", {1e-3f}); }
+  write_file(file, "three years");
+  const auto number = [](uint32_t value) {
+    std::string bytes;
+    for (const int shift : {24, 16, 8, 0}) bytes += static_cast<char>(value >> shift & 0xff);
+    return bytes;
+  };
+  // sqlite.org/fileformat2.html, the rollback journal: a header of one sector, no page, and the name.
+  const std::string magic = "\xd9\xd5\x05\xf9\x20\xa1\x63\xd7";
+  std::string header = magic + number(0) + number(0) +
+                       number(static_cast<uint32_t>(std::filesystem::file_size(path) / 4096)) + number(512) +
+                       number(4096);
+  header.resize(512, '\0');
+  uint32_t sum = 0;
+  for (char c : file) sum += static_cast<uint32_t>(c);
+  write_file(journal, header + number((1u << 30) / 4096 + 1) + file +
+                          number(static_cast<uint32_t>(file.size())) + number(sum) + magic);
+  const std::string expected = fmt::format(
+      "database {0} has a journal beside it, {0}-journal, which no version of this program leaves; do not "
+      "trust it",
+      path);
+  EXPECT_EQ(thrown_by([&] { Store store(path, {.read_only = true}); }), expected);
+  EXPECT_EQ(thrown_by([&] { Store store(path); }), expected);
+  EXPECT_EQ(read_file(file), "three years");
+  // It is a journal that SQLite believes.
+  run_sql(path, "SELECT * FROM trial");
+  EXPECT_FALSE(std::filesystem::exists(file));
+}
+
+/// Where none is left, SQLite says that the disk is full.
+TEST(Schema, NumbersThatAreUsedUpAreSaidToBe) {
+  for (const auto& [sql, table] :
+       {std::pair{"INSERT INTO epoch VALUES(9223372036854775807, 0)", "epoch"},
+        {"INSERT INTO epoch(begun_ms) VALUES(0); DELETE FROM epoch; UPDATE sqlite_sequence SET seq = "
+         "9223372036854775807 WHERE name = 'epoch'",
+         "epoch"}}) {
+    TemporaryFolder folder;
+    const std::string path = folder / "lathe.db";
+    { Store store(path); }
+    run_sql(path, sql);
+    EXPECT_EQ(
+        thrown_by([&] { Store store(path); }),
+        fmt::format("database {} has used up the numbers of its table `{}`, which no version of this program "
+                    "does; do not trust it",
+                    path, table));
+  }
+}
+
+/// Text is more than any number of threads, and read as 0, of which each is: the best was looked for until
+/// the stack was full.
+TEST(Schema, TextIsNoNumber) {
+  TemporaryFolder folder;
+  const std::string path = folder / "lathe.db";
+  { Farm(path).measured("t", {1e-3f}); }
+  run_sql(path,
+          "PRAGMA writable_schema = ON; CREATE TEMP TABLE ours AS SELECT sql FROM sqlite_schema WHERE name = "
+          "'measurement' AND type = 'table'; UPDATE sqlite_schema SET sql = replace(sql, 'STRICT', '') WHERE "
+          "name = "
+          "'measurement' AND type = 'table'; PRAGMA schema_version = 1000; PRAGMA writable_schema = RESET; "
+          "UPDATE "
+          "measurement SET threads = 'x'; PRAGMA writable_schema = ON; UPDATE sqlite_schema SET sql = "
+          "(SELECT sql FROM "
+          "ours) WHERE name = 'measurement' AND type = 'table'; PRAGMA schema_version = 1001");
+  EXPECT_EQ(thrown_by([&] { Farm(path).best(/*accept_unconfirmed=*/true); }),
+            fmt::format(
+                "database {} holds text where a number belongs, which no version of this program writes; do "
+                "not trust it",
+                path));
+}
+
+/// Read whole, one took 6 GB of memory and half a minute to be exported.
+TEST(Schema, AValueHasABound) {
+  TemporaryFolder folder;
+  const std::string path = folder / "lathe.db";
+  Farm farm(path);
+  farm.measured("t", {1e-3f});
+  run_sql(path, "UPDATE measurement SET samples = zeroblob(268435457)");
+  EXPECT_EQ(
+      thrown_by([&] { farm.store.history(farm.workload, farm.target); }),
+      fmt::format("database {} holds a value of more than 256 MiB, which no version of this program made; do "
+                  "not trust it",
+                  path));
+}
+
 TEST(Schema, AnAnalyzedDatabaseIsStillOurs) {
   TemporaryFolder folder;
   const std::string path = folder / "lathe.db";
