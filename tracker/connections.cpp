@@ -23,6 +23,7 @@ namespace {
 constexpr std::chrono::milliseconds kLookEvery{50};
 constexpr int kLooksUntold = 200;
 constexpr size_t kMostFailures = 1000;
+constexpr int kTakenAtOnce = 64;
 
 /// Unlike a descriptor, never another's; none of what is no socket.
 std::optional<uint64_t> id_of(int descriptor) {
@@ -72,8 +73,12 @@ uint64_t bytes_sent(uint64_t bytes, bool encrypted) {
 }  // namespace
 
 Connections::Connections(zmq::context_t& context, zmq::socket_t& socket, bool encrypted,
-                         std::optional<HeldLimits> limits)
-    : watched_(socket), encrypted_(encrypted), limits_(limits), events_(context, ZMQ_PAIR) {
+                         std::optional<HeldLimits> limits, std::function<bool()> take)
+    : watched_(socket),
+      encrypted_(encrypted),
+      limits_(limits),
+      take_(std::move(take)),
+      events_(context, ZMQ_PAIR) {
   // Client::reconnect makes one after the other in one context: each has an address of its own.
   static std::atomic<uint64_t> count{0};
   const std::string address = fmt::format("inproc://connections-{}", count++);
@@ -107,9 +112,41 @@ void Connections::watch() {
     } catch (const zmq::error_t& error) {
       if (error.num() != EINTR) return;  // the context is gone
     }
+    // First: what is taken is held no more.
+    take_for_another();
     std::lock_guard lock(mutex_);
     look();
     idle = connections_.empty();
+  }
+}
+
+void Connections::lend() {
+  if (!take_) return;
+  std::lock_guard lock(lending_);
+  lent_ = true;
+}
+
+void Connections::take_back() {
+  if (!take_) return;
+  std::unique_lock lock(lending_);
+  lent_ = false;
+  returned_.wait(lock, [this] { return !taking_; });
+}
+
+/// A socket may go from one thread to another with a full fence between (zmq_socket(3)): the lock.
+void Connections::take_for_another() {
+  if (!take_) return;
+  for (bool more = true; more;) {
+    {
+      std::lock_guard lock(lending_);
+      if (!lent_) return;
+      taking_ = true;
+    }
+    // A few at a time, for somebody may wait for it.
+    for (int i = 0; more && i < kTakenAtOnce; ++i) more = take_();
+    std::lock_guard lock(lending_);
+    taking_ = false;
+    returned_.notify_all();
   }
 }
 

@@ -3,7 +3,9 @@
 // not end.
 #pragma once
 
+#include <condition_variable>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <mutex>
 #include <optional>
@@ -24,9 +26,11 @@ struct HeldLimits {
 class Connections {
  public:
   /// Before the socket binds or connects, so that no event goes unheard. `encrypted`: by CURVE. `limits`:
-  /// none over ipc://, where the kernel counts nothing, and the file system says who may connect.
+  /// none over ipc://, where the kernel counts nothing, and the file's mode lets nobody in but its user.
+  /// `take`: reads one message of the socket, and says whether there was one; called on a thread of this
+  /// while the socket is lent.
   Connections(zmq::context_t& context, zmq::socket_t& socket, bool encrypted,
-              std::optional<HeldLimits> limits);
+              std::optional<HeldLimits> limits, std::function<bool()> take = {});
   /// It must be gone before the socket.
   ~Connections();
 
@@ -41,6 +45,11 @@ class Connections {
   /// `frame` came over one of the connections, and was taken.
   void taken(zmq::message_t& frame);
 
+  /// Whoever reads the socket will not for a while, and touches it no more until it has taken it back: what
+  /// comes meanwhile is no fault of who sends it.
+  void lend();
+  void take_back();
+
  private:
   struct Connection {
     int descriptor = -1;  // ZeroMQ's; -1: it has not told of it yet
@@ -51,12 +60,17 @@ class Connections {
   void watch();
   bool hear();
   void look();
+  void take_for_another();
   bool cut_off(uint64_t id, const Connection& connection);
 
   zmq::socket_t& watched_;
   const bool encrypted_;
   const std::optional<HeldLimits> limits_;
-  zmq::socket_t events_;                        // the thread's
+  const std::function<bool()> take_;
+  zmq::socket_t events_;  // the thread's
+  std::mutex lending_;    // of the two below
+  std::condition_variable returned_;
+  bool lent_ = false, taking_ = false;
   std::mutex mutex_;                            // of the three below
   std::map<uint64_t, Connection> connections_;  // by the number that the kernel gives to each of its sockets
   std::vector<Failure> failures_;

@@ -89,6 +89,7 @@ inline constexpr size_t kUpFrameLimit = 1 << 20;  // to the tracker, which is to
 // message whose frames do not end waits for ever, and 2 bytes of it take 64.
 inline constexpr uint64_t kHeldOfOne = 2 << 20, kHeldOfAll = 4 << 20;
 inline constexpr uint64_t kHeldWithKeys = 16 << 20;  // of all; encrypted, no frame is smaller than 35 bytes
+inline constexpr size_t kHeldAside = 64 << 20;       // of all, taken while a commit waits for its disk
 inline constexpr uint64_t kHeldFromTracker = 24 << 20;  // a frame, and what a worker has no time for
 inline constexpr size_t kTextLimit = 8 << 20;           // workload, trace
 inline constexpr size_t kDeviceLimit = 64 << 10;        // a device's JSON, of this depth

@@ -1,9 +1,12 @@
 #include "tracker/socket.h"
 
 #include <sys/random.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <atomic>
+#include <deque>
+#include <map>
 #include <mutex>
 #include <set>
 #include <thread>
@@ -22,6 +25,7 @@ constexpr const char* kTooMuch = "it sends more than is taken, or a message with
 // the tracker pieces of what was built for it, a quarter of a mebibyte each, which nobody may ever read.
 constexpr int kQueuedFrames = 10000;
 constexpr int kQueuedDown = 1100, kQueuedUp = 256;
+constexpr int kPutAsideAtOnce = 4096;
 
 /// What both ends have in common: no waiting at the end, bounded frames, and dead connections noticed.
 void set_common_options(zmq::socket_t& socket, size_t frame_limit, int queued) {
@@ -184,7 +188,54 @@ bool is_local(const std::string& endpoint) {
 
 // --- the tracker's end
 
+/// Whoever may write to a socket's file may connect, and over ipc:// nothing is bounded but by that. From the
+/// beginning: who is in stays in. What other threads create meanwhile is their user's own, too.
+class OwnerOnly {
+ public:
+  OwnerOnly() : before_(umask(0177)) {}
+  ~OwnerOnly() { umask(before_); }
+  OwnerOnly(const OwnerOnly&) = delete;
+  OwnerOnly& operator=(const OwnerOnly&) = delete;
+
+ private:
+  const mode_t before_;
+};
+
+/// Frames that came while nobody had time for them. A peer that says more than its share has said it in vain,
+/// and so has everybody when there is no room at all.
+class Aside {
+ public:
+  void put(Frame frame) {
+    const size_t bytes = cost(frame);
+    size_t& of_peer = by_peer_[frame.peer];
+    if (of_peer + bytes > defaults::kHeldOfOne || all_ + bytes > defaults::kHeldAside) return;
+    of_peer += bytes;
+    all_ += bytes;
+    frames_.push_back(std::move(frame));
+  }
+  std::optional<Frame> take() {
+    if (frames_.empty()) return std::nullopt;
+    Frame frame = std::move(frames_.front());
+    frames_.pop_front();
+    all_ -= cost(frame);
+    if (frames_.empty())
+      by_peer_.clear();
+    else
+      by_peer_[frame.peer] -= cost(frame);
+    return frame;
+  }
+  bool empty() const { return frames_.empty(); }
+
+ private:
+  static size_t cost(const Frame& frame) { return sizeof frame + frame.peer.size() + frame.bytes.size(); }
+
+  std::deque<Frame> frames_;
+  std::map<std::string, size_t> by_peer_;  // bytes
+  size_t all_ = 0;
+};
+
 struct Server::Sockets {  // the last one ends first
+  Aside aside;
   zmq::context_t context;
   std::unique_ptr<Gatekeeper> gatekeeper;
   std::unique_ptr<zmq::socket_t> router;
@@ -195,6 +246,9 @@ Server::Server(const std::string& endpoint, const std::optional<ServerKeys>& key
     : endpoint_(endpoint), keys_(keys) {
   if (!endpoint.starts_with("ipc://") && !endpoint.starts_with("tcp://"))
     fail("cannot listen on {}: an endpoint is tcp://HOST:PORT or ipc://PATH", endpoint);
+  if (endpoint.starts_with("ipc://@"))
+    fail("cannot listen on {}: a socket without a file lets in every user of this machine; name a path",
+         endpoint);
   if (!keys && !is_local(endpoint))
     fail(
         "refusing to listen on {} without keys: anyone who can reach it could run code on the workers\n"
@@ -222,8 +276,10 @@ void Server::listen() {
   }
   sockets_->connections = std::make_unique<Connections>(
       sockets_->context, router, keys_.has_value(),
-      limits_over(endpoint_, {defaults::kHeldOfOne, keys_ ? defaults::kHeldWithKeys : defaults::kHeldOfAll}));
+      limits_over(endpoint_, {defaults::kHeldOfOne, keys_ ? defaults::kHeldWithKeys : defaults::kHeldOfAll}),
+      [this] { return put_aside(); });
   try {
+    const OwnerOnly mode;
     router.bind(endpoint_);
   } catch (const zmq::error_t& error) {
     fail("cannot listen on {}: {}", endpoint_, error.what());
@@ -274,27 +330,49 @@ std::optional<Frame> Server::receive(std::chrono::milliseconds timeout, int desc
   try {
     // ZeroMQ's own descriptors are edge-triggered, so nothing but its poll() may be asked
     // whether there is a frame.
-    zmq::poll(items, descriptor >= 0 ? 2 : 1, timeout);
     // The descriptor is for waking up; its owner reads it.
-    if (!(items[0].revents & ZMQ_POLLIN)) return std::nullopt;
-    zmq::message_t part;
-    std::vector<std::string> parts;
-    std::string key;
-    do {
-      if (!sockets_->router->recv(part, zmq::recv_flags::dontwait)) return std::nullopt;
-      if (!parts.empty())
-        sockets_->connections->taken(part);  // the first is the peer's name, which did not travel
-      parts.push_back(part.to_string());
-      // Set by the gatekeeper for the connection: no peer can say it itself.
-      if (const char* id = zmq_msg_gets(part.handle(), "User-Id")) key = id;
-    } while (part.more());
-    if (parts.size() != 2) return Frame{parts[0], "", key};  // malformed; the decoder says so
-    return Frame{std::move(parts[0]), std::move(parts[1]), std::move(key)};
+    if (sockets_->aside.empty()) zmq::poll(items, descriptor >= 0 ? 2 : 1, timeout);
   } catch (const zmq::error_t& error) {
     if (error.num() == EINTR) return std::nullopt;
     throw Error(fmt::format("tracker socket: {}", error.what()));
   }
+  // All of it: what is left there counts as held, and five hundred honest workers may say several megabytes
+  // at once.
+  for (int i = 0; i < kPutAsideAtOnce && put_aside(); ++i) continue;
+  return sockets_->aside.take();
 }
+
+/// Without waiting. Throws zmq::error_t.
+std::optional<Frame> Server::read() {
+  zmq::message_t part;
+  std::vector<std::string> parts;
+  std::string key;
+  do {
+    if (!sockets_->router->recv(part, zmq::recv_flags::dontwait)) return std::nullopt;
+    if (!parts.empty())
+      sockets_->connections->taken(part);  // the first is the peer's name, which did not travel
+    parts.push_back(part.to_string());
+    // Set by the gatekeeper for the connection: no peer can say it itself.
+    if (const char* id = zmq_msg_gets(part.handle(), "User-Id")) key = id;
+  } while (part.more());
+  if (parts.size() != 2) return Frame{parts[0], "", key};  // malformed; the decoder says so
+  return Frame{std::move(parts[0]), std::move(parts[1]), std::move(key)};
+}
+
+/// One message, if there is any. Also on the thread of the connections, while the socket is theirs.
+bool Server::put_aside() {
+  try {
+    std::optional<Frame> frame = read();
+    if (!frame) return false;
+    sockets_->aside.put(std::move(*frame));
+    return true;
+  } catch (const zmq::error_t&) {
+    return false;  // an interruption; whatever else it is, poll() meets it too
+  }
+}
+
+Server::Absence::Absence(Server& server) : server_(server) { server_.sockets_->connections->lend(); }
+Server::Absence::~Absence() { server_.sockets_->connections->take_back(); }
 
 // --- a worker's end
 

@@ -54,12 +54,27 @@ class Server {
   void send(const Frame& frame);
   /// Waits for a frame, for `descriptor` to be readable, or for the time to pass.
   std::optional<Frame> receive(std::chrono::milliseconds timeout, int descriptor = -1);
+  /// While the thread does something that may take seconds: what comes meanwhile is put aside for receive(),
+  /// where else it would look as if peers said too much. Beyond bounds it is dropped; peers say it again.
+  /// REQUIRES: nothing else is asked of the server until it is gone.
+  class Absence {
+   public:
+    explicit Absence(Server& server);
+    ~Absence();
+    Absence(const Absence&) = delete;
+    Absence& operator=(const Absence&) = delete;
+
+   private:
+    Server& server_;
+  };
   /// What peers were refused at the handshake since the last call, and why, in words; repeated ones once.
   std::vector<std::string> refusals();
 
  private:
   struct Sockets;
   void listen();
+  std::optional<Frame> read();
+  bool put_aside();
 
   std::string endpoint_;
   std::optional<ServerKeys> keys_;

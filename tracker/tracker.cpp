@@ -53,6 +53,40 @@ std::vector<std::string> keys_of(const Admit& listed) {
 constexpr int kFramesTogether = 256;
 constexpr size_t kMessagesTogether = 4096;
 
+/// A journal whose disk may keep it waiting for seconds: workers are listened to meanwhile.
+class ListenedBeside final : public Journal {
+ public:
+  /// REQUIRES: the server outlives it.
+  ListenedBeside(std::unique_ptr<Journal> journal, wire::Server& server)
+      : journal_(std::move(journal)), server_(server) {}
+
+  JournalState start() override {
+    const wire::Server::Absence absence(server_);
+    return journal_->start();
+  }
+  std::vector<Submission> add(JobId job, std::span<const Candidate> candidates) override {
+    const wire::Server::Absence absence(server_);
+    return journal_->add(job, candidates);
+  }
+  std::vector<Recipe> recipes(std::span<const TrialId> trials) override {
+    const wire::Server::Absence absence(server_);
+    return journal_->recipes(trials);
+  }
+  std::string owner(JobId job) override { return journal_->owner(job); }
+  void ping() override {
+    const wire::Server::Absence absence(server_);
+    journal_->ping();
+  }
+  std::vector<LeaseId> commit(std::span<const Record> records) override {
+    const wire::Server::Absence absence(server_);
+    return journal_->commit(records);
+  }
+
+ private:
+  const std::unique_ptr<Journal> journal_;
+  wire::Server& server_;
+};
+
 }  // namespace
 
 /// The thread that owns farm, journal and socket, and the mailboxes through which others reach it.
@@ -204,7 +238,7 @@ class Tracker::Loop final : private Outside {
       if (settings_.principals) keys->allowed = keys_of(listed());
       server_ = std::make_unique<wire::Server>(settings_.endpoint, keys);
       endpoint = server_->endpoint();
-      journal_ = settings_.open_journal();
+      journal_ = std::make_unique<ListenedBeside>(settings_.open_journal(), *server_);
       // The socket is bound first: what a worker says meanwhile waits in it.
       JournalState state = journal_->start();
       log(fmt::format("epoch {}, {} open trials, listening on {}", state.epoch, state.open.size(), endpoint));

@@ -149,7 +149,9 @@ class SimulatedWorkers::Crowd {
     if (person.life != due.life) return;
     report_.measured++;
     person.freed.push_back(Clock::now());
-    step(due.person, worker::Measured{due.lease.lease, {.samples = {simulated_seconds(due.lease.trial)}}});
+    step(due.person, worker::Measured{due.lease.lease,
+                                      {.samples = std::vector<float>(settings_.samples,
+                                                                     simulated_seconds(due.lease.trial))}});
   }
 
   void tick() {

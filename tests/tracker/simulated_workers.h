@@ -21,6 +21,7 @@ struct SimulatedSettings {
   std::string name = "simulated";            // and a number
   std::chrono::milliseconds trial{1};        // what measuring takes, on average; building takes nothing
   uint32_t builders = 1;                     // a worker's, which decide how many leases it holds
+  size_t samples = 1;                        // of a result
   std::chrono::milliseconds crash_every{0};  // one of them, at random, and a new life begins; 0: never
 };
 

@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -44,6 +45,50 @@ TEST(Socket, KnowsWhatIsLocal) {
   for (const char* endpoint :
        {"tcp://*:9190", "tcp://0.0.0.0:9190", "tcp://10.0.0.1:9190", "tcp://[::]:9190", "x"})
     EXPECT_FALSE(is_local(endpoint)) << endpoint;
+}
+
+/// Over ipc:// nothing bounds what a peer says without end: only who could end the tracker as well may
+/// connect.
+TEST(Socket, AFileIsForItsOwnerAlone) {
+  const mode_t before = umask(0);
+  const std::string path = "/tmp/lathe-socket-test" + random_peer();
+  {
+    Server server("ipc://" + path, std::nullopt);
+    struct stat found {};
+    ASSERT_EQ(stat(path.c_str(), &found), 0);
+    EXPECT_EQ(found.st_mode & 0777, 0600u);
+    EXPECT_EQ(umask(0), 0u) << "it is as it was";
+  }
+  umask(before);
+  EXPECT_EQ(message_of("ipc://@lathe"),
+            "cannot listen on ipc://@lathe: a socket without a file lets in every user of this machine; name "
+            "a path");
+}
+
+/// What comes while nobody reads it waits its turn, and of one that says too much only so much does.
+TEST(Socket, PutsAsideWhatComesInAnAbsence) {
+  Server server("tcp://127.0.0.1:*", std::nullopt);
+  Client client(server.endpoint(), "w", std::nullopt), loud(server.endpoint(), "loud", std::nullopt);
+  client.send("hello");
+  ASSERT_TRUE(wait_for(server));
+  {
+    const Server::Absence absence(server);
+    for (int i = 0; i < 40; ++i) {
+      loud.send(std::string(100'000, 'x'));  // 4 MB, of which 2 MiB may be held
+      client.send(std::string(50'000, 'y'));
+      std::this_thread::sleep_for(20ms);
+    }
+    std::this_thread::sleep_for(500ms);
+  }
+  client.send("bye");
+  int quiet = 0, shouted = 0;
+  while (const auto frame = wait_for(server)) {
+    frame->peer == "loud" ? ++shouted : ++quiet;
+    if (frame->bytes == "bye") break;
+  }
+  EXPECT_EQ(quiet, 41);
+  EXPECT_EQ(shouted, 20);
+  EXPECT_TRUE(server.refusals().empty()) << "and nobody is cut off";
 }
 
 TEST(Socket, RefusesTheNetworkWithoutKeys) {
