@@ -35,6 +35,11 @@ class BuildIndex {
   /// Most recently used from now on, or nullptr. Valid until the next add().
   const Build* find(const Key& key);
   bool holds(const std::string& digest) const { return blobs_.contains(digest); }
+  /// Of a digest that it holds, what its blob has.
+  bool has_other_size(const wire::Blob& blob) const {
+    const auto held = blobs_.find(blob.digest);
+    return held != blobs_.end() && held->second.size != blob.size;
+  }
   bool holds(const Build& build) const {
     return holds(build.artifact.digest) && holds(build.reference.digest);
   }

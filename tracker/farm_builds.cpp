@@ -75,6 +75,10 @@ void Farm::on(const Peer& peer, const wire::Built& built) {
                                recent_set_.contains(built.lease) ? Verdict::kDuplicate : Verdict::kStale});
     return;
   }
+  // Of what the store holds no piece is asked for, so that nothing else would tell: whoever the trial is for
+  // would be charged for bytes that are not there, and its own builds go for them.
+  for (const wire::Blob& blob : {built.artifact, built.reference})
+    if (builds_.has_other_size(blob)) return expel(peer, "a size that is not that of its digest");
   if (!fetches_.contains(built.lease)) {
     // Each holds its bytes in memory until they are whole and checked.
     if (fetches_.size() >= kBuildsFetched) return;  // the worker says it again

@@ -140,6 +140,22 @@ TEST_F(Boards, BytesAreWhatTheirDigestSays) {
   EXPECT_EQ(b.farm->open(1), 1u);
 }
 
+/// What the store holds is not asked for: with a size of its own choice a builder had the owner's builds go.
+TEST_F(Boards, ASizeIsThatOfItsDigest) {
+  join_board("board", 4);
+  join_builder();
+  b.submit(2, kTarget);
+  const auto builds = b.sent<wire::Lease>("builder");
+  ASSERT_THAT(builds, SizeIs(2));
+  deliver("builder", builds[0], "code");
+  wire::Built lie = built(builds[1], "code");
+  lie.artifact.size = defaults::kBlobLimit;
+  b.say("builder", lie);
+  EXPECT_THAT(b.sent<wire::ResultAck>("builder"), IsEmpty());
+  ASSERT_THAT(b.sent<wire::Refusal>("builder"), SizeIs(1));
+  EXPECT_THAT(b.sent<wire::Refusal>("builder")[0].text, HasSubstr("a size that is not that of its digest"));
+}
+
 /// A builder cannot measure for a board, nor a board build.
 TEST_F(Boards, RolesAreKept) {
   join_board();
