@@ -197,6 +197,21 @@ TEST(OnnxOpenPrograms, ImagesThatLaterLayersNeed) {
                                 {{"x", {7, 3, 4, 17}}, {"v", {48, 5}}}});
 }
 
+TEST(OnnxOpenPrograms, Volumes) {
+  for (int64_t batch : {1, 2}) {
+    std::vector<Shapes> sizes;
+    for (const auto& [d, h, w] :
+         std::vector<std::tuple<int64_t, int64_t, int64_t>>{{3, 1, 1}, {4, 7, 3}, {9, 6, 17}})
+      sizes.push_back({{"x", {batch, 3, d, h, w}}, {"w", {4, 3, 3, 3, 3}}, {"v", {2, 4, 3, 1, 1}}});
+    expect_as_interpreted(
+        {{node("Conv", {"x", "w"}, {"c"}, integers("pads", {1, 1, 1, 1, 1, 1})), node("Relu", {"c"}, {"r"}),
+          node("Conv", {"r", "v"}, {"y"}, integers("strides", {2, 1, 1}))},
+         input_of("x", {std::to_string(batch), "3", "d", "h", "w"}) +
+             input_of("w", {"4", "3", "3", "3", "3"}) + input_of("v", {"2", "4", "3", "1", "1"})},
+        sizes);
+  }
+}
+
 TEST(OnnxOpenPrograms, AttentionOverThePatchesOfAnImage) {
   const std::string windows = integers("kernel_shape", {2, 2}) + integers("strides", {2, 2});
   expect_as_interpreted(

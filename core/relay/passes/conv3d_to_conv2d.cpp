@@ -3,12 +3,15 @@
 #include <map>
 #include <numeric>
 
+#include "core/arith/simplify.h"
 #include "core/relay/analysis/call_type.h"
 #include "core/relay/functor.h"
 #include "core/relay/ops/window.h"
 
 namespace lathe::relay {
 namespace {
+
+using Shape = std::vector<lathe::Expr>;
 
 /// Deeper results and kernels, and larger batches, are no model's.
 constexpr int64_t kMostDepths = 1 << 10, kMostBatch = 1 << 10;
@@ -20,26 +23,47 @@ struct Images {
 };
 
 /// Null where it is not known.
+const TensorType* type_of(const Expr& e) {
+  return e->checked_type ? e->checked_type.as<TensorType>() : nullptr;
+}
+const Shape& dims_of(const Expr& e) { return type_of(e)->shape; }
+/// Null where a size is open.
 const TensorType* constant_type_of(const Expr& e) {
-  const TensorType* type = e->checked_type ? e->checked_type.as<TensorType>() : nullptr;
+  const TensorType* type = type_of(e);
   return type && has_constant_shape(*type) ? type : nullptr;
 }
 Ints shape_of(const Expr& e) { return constant_shape(*constant_type_of(e)); }
+/// Of any depth, height and width.
 bool is_volume(const Expr& e) {
-  const TensorType* type = constant_type_of(e);
-  return type && type->shape.size() == 5;
+  const TensorType* type = type_of(e);
+  return type && type->shape.size() == 5 && as_int(type->shape[0]) && as_int(type->shape[1]);
+}
+bool same_dims(const Shape& a, const Shape& b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(), prove_equal);
 }
 
 Expr reshape(const Expr& e, Ints shape) {
   return typed_call("reshape", {e}, make<ReshapeAttrs>(std::move(shape)));
 }
+/// `codes` say the same where sizes are open.
+Expr reshape(const Expr& e, const Shape& dims, Ints codes) {
+  Ints shape;
+  for (const lathe::Expr& dim : dims) {
+    if (!as_int(dim)) return reshape(e, std::move(codes));
+    shape.push_back(int_value(dim));
+  }
+  return reshape(e, std::move(shape));
+}
 Expr transpose(const Expr& e, Ints axes) {
   return typed_call("transpose", {e}, make<TransposeAttrs>(std::optional(std::move(axes))));
 }
 
-/// Along `axis`, `count` elements from `first` on, `stride` apart.
+/// Along `axis`, `count` elements from `first` on, `stride` apart: all there are but for the last `beyond`,
+/// and what is no whole stride.
 struct Points {
-  int64_t axis = 0, first = 0, count = 0, stride = 1;
+  int64_t axis = 0, first = 0;
+  lathe::Expr count;
+  int64_t stride = 1, beyond = 0;
 };
 Expr points_of(const Expr& e, std::span<const Points> all) {
   auto a = std::make_unique<StridedSliceAttrs>();
@@ -47,7 +71,8 @@ Expr points_of(const Expr& e, std::span<const Points> all) {
   for (const Points& p : all) {
     a->axes->push_back(p.axis);
     a->begin.push_back(p.first);
-    a->end.push_back(p.first + (p.count - 1) * p.stride + 1);
+    const int64_t* count = as_int(p.count);
+    a->end.push_back(count ? p.first + (*count - 1) * p.stride + 1 : p.beyond ? -p.beyond : INT64_MAX);
     a->strides.push_back(p.stride);
   }
   return typed_call("strided_slice", {e}, seal(std::move(a)));
@@ -55,11 +80,11 @@ Expr points_of(const Expr& e, std::span<const Points> all) {
 
 /// (D * N, C, H, W) -> (N, C, D, H, W)
 Expr volume_of(const Images& images) {
-  Ints shape = shape_of(images.expr);
+  const Shape& dims = dims_of(images.expr);
   // Depth is outermost, so that the images of one depth lie together: slices of the batch are
   // slices of depths.
-  Ints apart{shape[0] / images.batch, images.batch, shape[1], shape[2], shape[3]};
-  return transpose(reshape(images.expr, apart), {1, 2, 0, 3, 4});
+  const Shape apart{floordiv(dims[0], images.batch), images.batch, dims[1], dims[2], dims[3]};
+  return transpose(reshape(images.expr, apart, {-4, -1, images.batch, 0, 0, 0}), {1, 2, 0, 3, 4});
 }
 
 /// A convolution of volumes, of depths that it sees one by one.
@@ -68,11 +93,12 @@ struct Convolution {
       : attrs(ops::attrs_as<ConvAttrs>(call.attrs)),
         window(ops::window_of(attrs.strides, attrs.dilation, attrs.padding, 3)),
         kernel(shape_of(call.args[1])),
-        result(constant_shape(*call.checked_type.as<TensorType>())) {}
+        result(call.checked_type.as<TensorType>()->shape) {}
 
   bool is_depthwise() const { return attrs.groups > 1 && kernel[1] == 1; }
   /// The kernel sees no neighbours in an image.
   bool sees_depth_alone() const {
+    if (!as_int(result[3]) || !as_int(result[4])) return false;  // as one row they could not be told apart
     for (size_t s : {1, 2})
       if (kernel[s + 2] != 1 || window.strides[s] != 1 || window.before[s] || window.after[s]) return false;
     return true;
@@ -94,39 +120,47 @@ struct Convolution {
 
   const ConvAttrs& attrs;
   ops::Window window;
-  Ints kernel, result;
+  Ints kernel;
+  Shape result;
 };
+
+bool is_at_most(const lathe::Expr& e, int64_t most) { return !as_int(e) || int_value(e) <= most; }
 
 /// One that this pass can rewrite.
 bool is_convolution(const Call& call) {
   const auto* op = call.callee.as<OpNode>();
-  if (!op || op->name != "nn.conv3d" || !is_volume(call.args[0]) || !is_volume(call.args[1])) return false;
+  if (!op || op->name != "nn.conv3d" || !is_volume(call.args[0]) || !constant_type_of(call.args[1]))
+    return false;
   const ConvAttrs& a = ops::attrs_as<ConvAttrs>(call.attrs);
   auto is = [](const std::string& layout, const char* usual) { return layout.empty() || layout == usual; };
   Convolution c(call);
+  const bool moves_groups = a.groups > 1 && !c.is_depthwise() && c.kernel[2] > 1;
+  if (moves_groups && !constant_type_of(call.args[0])) return false;
   return is(a.data_layout, "NCDHW") && is(a.kernel_layout, "OIDHW") && is(a.out_layout, "NCDHW") &&
-         c.result[2] <= kMostDepths && c.kernel[2] <= kMostDepths && c.result[0] <= kMostBatch;
+         is_at_most(c.result[2], kMostDepths) && c.kernel[2] <= kMostDepths &&
+         is_at_most(c.result[0], kMostBatch);
 }
 
 /// The images that depth `tap` of the kernel sees for each depth of the result. `data` has its padding.
 Expr seen_by(const Convolution& c, const Images& data, int64_t tap) {
-  int64_t depths = c.result[2], stride = c.window.strides[0], first = tap * c.window.dilation[0],
-          n = data.batch;
+  const lathe::Expr& depths = c.result[2];
+  int64_t stride = c.window.strides[0], first = tap * c.window.dilation[0], n = data.batch,
+          beyond = (c.kernel[2] - 1 - tap) * c.window.dilation[0];
   // A kernel of depth 1 without stride.
-  if (depths * n == shape_of(data.expr)[0]) return data.expr;
-  if (n == 1 || stride == 1) return points_of(data.expr, {{{0, first * n, depths * n, stride}}});
+  const Shape& dims = dims_of(data.expr);
+  if (prove_equal(depths * n, dims[0])) return data.expr;
+  if (n == 1 || stride == 1) return points_of(data.expr, {{{0, first * n, depths * n, stride, beyond * n}}});
   // Depth lies outside the batch, so a stride takes the n images of a depth and leaves out those of others.
-  Ints shape = shape_of(data.expr);
-  Expr apart = reshape(data.expr, {shape[0] / n, n, shape[1], shape[2], shape[3]});
-  return reshape(points_of(apart, {{{0, first, depths, stride}}}),
-                 {depths * n, shape[1], shape[2], shape[3]});
+  Expr apart = reshape(data.expr, {floordiv(dims[0], n), n, dims[1], dims[2], dims[3]}, {-4, -1, n, 0, 0, 0});
+  return reshape(points_of(apart, {{{0, first, depths, stride, beyond}}}),
+                 {depths * n, dims[1], dims[2], dims[3]}, {-3, 0, 0, 0});
 }
 
 /// Padding of the depth is whole images; that within images is left to their convolution.
 Images padded(const Convolution& c, const Images& data) {
   int64_t before = c.window.before[0] * data.batch, after = c.window.after[0] * data.batch;
   if (before == 0 && after == 0) return data;
-  DataType dtype = constant_type_of(data.expr)->dtype;
+  DataType dtype = type_of(data.expr)->dtype;
   Expr fill = typed_constant(full({}, dtype, static_cast<double>(c.attrs.pad_value)));
   std::vector<Ints> width{{before, after}, {0, 0}, {0, 0}, {0, 0}};
   return {typed_call("nn.pad", {data.expr, fill}, make<PadAttrs>(width)), data.batch};
@@ -168,15 +202,16 @@ Expr sum_of_convolutions(const Convolution& c, const Images& data, const Expr& w
 
 /// Each image is a row of one.
 Expr convolution_of_rows(const Convolution& c, const Expr& data, const Expr& weight) {
-  Ints shape = shape_of(data);
+  const Shape& dims = dims_of(data);
   auto a = c.attrs_of_images();
   a->strides[0] = c.window.strides[0], a->dilation[0] = c.window.dilation[0];
   a->padding = {c.window.before[0], 0, c.window.after[0], 0};
   a->kernel_size = {c.kernel[2], 1};
   // (N, C, D, H, W) as images (N, C, D, H * W), seen by kernels (D, 1): nothing moves.
-  Expr image = reshape(data, {shape[0], shape[1], shape[2], shape[3] * shape[4]});
+  Expr image = reshape(data, {dims[0], dims[1], dims[2], dims[3] * dims[4]}, {0, 0, 0, -3});
   Expr kernel = reshape(weight, {c.kernel[0], c.kernel[1], c.kernel[2], 1});
-  return reshape(typed_call("nn.conv2d", {image, kernel}, seal(std::move(a))), c.result);
+  return reshape(typed_call("nn.conv2d", {image, kernel}, seal(std::move(a))), c.result,
+                 {0, 0, 0, -4, int_value(c.result[3]), int_value(c.result[4])});
 }
 
 /// The convolution of those points alone that it sees: what it leaves out is not moved, and without strides a
@@ -205,12 +240,28 @@ class ToImages final : public ExprMutator {
     const bool is_moved = is_convolution(*given) && !images_.count(given->args[0].get());
     const Ref<Call> e = is_moved ? of_points_seen(*given) : given;
     made_.push_back(e);
-    if (is_convolution(*e) && Convolution(*e).sees_depth_alone())
-      return convolution_of_rows(Convolution(*e), visit(e->args[0]), visit(e->args[1]));
-    Images result = is_convolution(*e) ? convolution(*e) : image_call(*e);
-    if (!result.expr) return visit_default(e);
+    if (!is_convolution(*e)) {
+      const Images result = image_call(*e);
+      if (!result.expr) return visit_default(e);
+      images_[given.get()] = result;
+      return volume_of(result);
+    }
+    const Convolution c(*e);
+    if (c.sees_depth_alone()) {
+      const Expr rows = convolution_of_rows(c, visit(e->args[0]), visit(e->args[1]));
+      return is_as_large(rows, *given) ? rows : visit_default(given);
+    }
+    const Images result = convolution(*e);
+    const Expr volume = volume_of(result);
+    if (!is_as_large(volume, *given)) return visit_default(given);
     images_[given.get()] = result;
-    return volume_of(result);
+    return volume;
+  }
+
+  /// Of an open depth that may be less than the kernel's it is not known: slices have no fewer than 0
+  /// elements.
+  static bool is_as_large(const Expr& made, const Call& given) {
+    return same_dims(dims_of(made), given.checked_type.as<TensorType>()->shape);
   }
 
   Images convolution(const Call& e) {
@@ -224,13 +275,13 @@ class ToImages final : public ExprMutator {
   /// The call on images; null when none of its operands is, or one can't be.
   Images image_call(const Call& e) {
     const auto* op = e.callee.as<OpNode>();
-    if (!op || !constant_type_of(Expr(&e)) || !is_volume(Expr(&e))) return {};
+    if (!op || !is_volume(Expr(&e))) return {};
     if (op->row().layout == LayoutRule::kElementwise) return elementwise(e);
     return op->row().layout == LayoutRule::kConcatenation ? concatenation(e) : Images{};
   }
 
   Images elementwise(const Call& e) {
-    Ints shape = constant_shape(*e.checked_type.as<TensorType>());
+    const Shape& shape = e.checked_type.as<TensorType>()->shape;
     bool any = false;
     std::vector<Expr> args;
     // With none of them the call stays on volumes: as images it would only gain transposes.
@@ -240,14 +291,14 @@ class ToImages final : public ExprMutator {
       if (any) args.push_back(operand(arg, shape));
       if (!any || !args.back()) return {};
     }
-    return {typed_call(e.callee.as<OpNode>()->name, args, e.attrs), shape[0]};
+    return {typed_call(e.callee.as<OpNode>()->name, args, e.attrs), int_value(shape[0])};
   }
 
   /// What broadcasts against images as `arg` does against volumes of `shape`; null when it differs by depth.
-  Expr operand(const Expr& arg, const Ints& shape) {
+  Expr operand(const Expr& arg, const Shape& shape) {
+    if (type_of(arg) && same_dims(dims_of(arg), shape)) return images_of(arg).expr;
     if (!constant_type_of(arg)) return nullptr;
     Ints given = shape_of(arg);
-    if (given == shape) return images_of(arg).expr;
     if (given.empty()) return visit(arg);
     given.insert(given.begin(), 5 - given.size(), 1);
     return given[0] == 1 && given[2] == 1 ? reshape(visit(arg), {given[1], given[3], given[4]}) : nullptr;
@@ -258,12 +309,15 @@ class ToImages final : public ExprMutator {
     int64_t axis = ops::attrs_as<ConcatenateAttrs>(e.attrs).axis;
     bool any = false;
     if (!parts || (axis != 1 && axis != -4)) return {};
-    for (const Expr& part : parts->items) any |= images_.count(part.get()) > 0;
+    for (const Expr& part : parts->items) {
+      if (!is_volume(part)) return {};
+      any |= images_.count(part.get()) > 0;
+    }
     if (!any) return {};
     std::vector<Expr> items;
     for (const Expr& part : parts->items) items.push_back(images_of(part).expr);
     return {typed_call("concatenate", {typed_tuple(items)}, make<ConcatenateAttrs>(int64_t{1})),
-            shape_of(parts->items[0])[0]};
+            int_value(dims_of(parts->items[0])[0])};
   }
 
   /// `original` as images: as it was computed, or transposed once for all who ask.
@@ -273,10 +327,10 @@ class ToImages final : public ExprMutator {
     // Once for all users, or each would transpose.
     Images& memo = converted_[original.get()];
     if (memo.expr) return memo;
-    Ints shape = shape_of(original);
+    const Shape& dims = dims_of(original);
     Expr moved = transpose(visit(original), {2, 0, 1, 3, 4});
-    return converted_[original.get()] = {reshape(moved, {shape[2] * shape[0], shape[1], shape[3], shape[4]}),
-                                         shape[0]};
+    const Shape joined{dims[2] * dims[0], dims[1], dims[3], dims[4]};
+    return converted_[original.get()] = {reshape(moved, joined, {-3, 0, 0, 0}), int_value(dims[0])};
   }
 
   std::map<const Node*, Images> images_, converted_;
