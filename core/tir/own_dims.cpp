@@ -5,6 +5,7 @@
 #include <span>
 
 #include "core/arith/simplify.h"
+#include "core/support/error.h"
 #include "core/tir/dims.h"
 
 namespace lathe::tir {
