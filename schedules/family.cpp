@@ -403,21 +403,24 @@ void make_lighter(std::vector<int64_t>& values, std::span<const int64_t> typical
   }
 }
 
-/// No buffer of the program has an extent below `least` for these. One without a name has no number: the
-/// program is refused when it is lowered.
-bool has_shapes(const Func& program, std::span<const int64_t> values, int64_t least) {
-  bool has = true;
+/// The least extent of a parameter for these; nothing where one has no number.
+std::optional<int64_t> least_extent(const Func& program, std::span<const int64_t> values) {
+  int64_t least = std::numeric_limits<int64_t>::max();
   const Func bound = with_dims(program, values);
   for (const Buffer& param : bound->params)
-    for (const Expr& extent : param->shape) has &= !as_int(extent) || *as_int(extent) >= least;
-  return has;
+    for (const Expr& extent : param->shape) {
+      if (!as_int(extent)) return std::nullopt;
+      least = std::min(least, int_value(extent));
+    }
+  return least;
 }
 
-/// There is something to schedule for what the grade is made for.
+/// There is something to schedule for what the grade is made for. What has no number is refused when it is
+/// lowered.
 bool has_elements(const Func& program, const Grade& grade) {
   std::vector<int64_t> values;
   for (const DimValues& each : grade.dims) values.push_back(each.typical);
-  return has_shapes(program, values, 1);
+  return least_extent(program, values).value_or(1) >= 1;
 }
 
 /// Made for larger values, where a program needs more than the usual ones (an image that windows without
@@ -510,7 +513,8 @@ std::vector<std::vector<int64_t>> checked_dims(const Func& program) {
                                               : std::max<int64_t>(typical[d] + (at % 2 == 0 ? 1 : -1), 1));
     }
     make_lighter(values, typical);
-    if (values != typical && has_shapes(program, values, 0)) checked.push_back(std::move(values));
+    if (values != typical && least_extent(program, values).value_or(-1) >= 0)
+      checked.push_back(std::move(values));
   }
   return checked;
 }

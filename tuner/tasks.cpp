@@ -124,8 +124,10 @@ tir::Func workload_of(const KernelCall& call) {
       program ? program->func : relay::lower_function(call.callee.cast<relay::Function>(), "task");
   // Other names may stand in another order.
   func = tir::canonical(func);
-  if (schedule::is_product(func)) func = tir::with_own_dims(func);
-  func = tir::canonical(tir::with_dims_of_results(func));
+  if (!tir::dims_of(*func).empty()) {
+    if (schedule::is_product(func)) func = tir::with_own_dims(func);
+    func = tir::canonical(tir::with_dims_of_results(func));
+  }
   return tir::with_constant_params(tir::with_simple_shapes(func), call.constants);
 }
 

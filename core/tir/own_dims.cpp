@@ -125,11 +125,9 @@ std::optional<Func> with_sum_named(const Func& func, size_t first) {
       for (const Expr& extent : param->shape) {
         const Expr more = simplify(extent - dim);
         if (!as_int(more) || as_int(extent)) continue;
-        const Var sum = fresh_dim(func);
-        const VarMap numbers{{dim.get(), sum - more}};
-        const NodeRef named = rewrite(func, [&](const NodeRef& node) -> NodeRef {
-          return node.get() == dim.get() ? NodeRef(numbers.at(dim.get())) : node;
-        });
+        const Expr value = fresh_dim(func) - more;
+        const NodeRef named = rewrite(
+            func, [&](const NodeRef& node) { return node.get() == dim.get() ? NodeRef(value) : node; });
         return with_simple_dims(with_simple_shapes(named.cast<FuncNode>()));
       }
   }

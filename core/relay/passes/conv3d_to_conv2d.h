@@ -11,8 +11,8 @@ namespace lathe::relay {
 /// itself, the result is the sum of a convolution for each depth of the kernel; where the kernel sees depth
 /// alone, each image is a row.
 ///
-/// Channels second, of a number of volumes that is known; depth, height and width may be open (not with
-/// groups that are no channels, and where the depth is no less than the kernel's). Others stay. REQUIRES:
+/// Channels second, of a number of volumes that is known. Depth, height and width may be open, but not where
+/// several channels are a group, nor where the depth may be less than the kernel's. Others stay. REQUIRES:
 /// types are inferred; the result has its types.
 Module conv3d_to_conv2d(const Module& module);
 

@@ -59,7 +59,8 @@ bool divides_by_open_sizes(const Op& op, const Expr& e) {
   const Call& call = *e.as<Call>();
   const auto* to = e->checked_type.as<TensorType>();
   const auto* from = call.args.empty() ? nullptr : call.args[0]->checked_type.as<TensorType>();
-  if (!from || !to || !op.keeps_order || !op.keeps_order(call.attrs, from, to)) return false;
+  if (!op.keeps_order || !from || !to || has_constant_shape(*from)) return false;
+  if (!op.keeps_order(call.attrs, from, to)) return false;
   // Dimensions that both begin or end with stay as they are.
   size_t first = 0, from_end = from->shape.size(), to_end = to->shape.size();
   int64_t together = 1;  // elements that one division serves
