@@ -76,6 +76,10 @@ BlockHandle join_consumer(Schedule& schedule, BlockHandle result);
 /// REQUIRES: element-wise blocks are inlined.
 bool prepare_operands(Schedule& schedule, const Target& target, const Policy& policy);
 
+/// How many of the innermost of `loops` run along one line in memory, whatever the block reads or writes.
+int64_t loops_of_line(const Schedule& schedule, const tir::Block& block,
+                      const std::vector<LoopHandle>& loops);
+
 /// Element-wise blocks: outer loops fused and parallel, innermost contiguous one vectorized.
 void schedule_injective(Schedule& schedule, BlockHandle block, const Target& target,
                         const Policy& policy = {Decide::kHeuristic});

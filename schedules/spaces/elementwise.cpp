@@ -202,17 +202,6 @@ void vectorize_innermost(Schedule& s, BlockHandle block, std::vector<LoopHandle>
   s.vectorize(lanes);
 }
 
-/// How many of the innermost loops run along one line in memory, whatever the block reads or writes.
-int64_t loops_of_line(const Schedule& s, const Block& block, const std::vector<LoopHandle>& loops) {
-  size_t count = 1;
-  for (; count < loops.size(); ++count) {
-    std::vector<Ref<For>> line;
-    for (size_t i = loops.size() - count - 1; i < loops.size(); ++i) line.push_back(s[loops[i]]);
-    if (!is_line(block, line)) break;
-  }
-  return static_cast<int64_t>(count);
-}
-
 /// How many of the innermost loops to run through as one: a row of 17 fills two vectors of 16 by half,
 /// several together fill theirs.
 int64_t loops_worth_joining(const Schedule& s, const std::vector<LoopHandle>& loops, int64_t most,
@@ -555,6 +544,16 @@ int64_t most_whole(const std::vector<int64_t>& counts, int64_t extent) {
 }
 
 }  // namespace
+
+int64_t loops_of_line(const Schedule& s, const Block& block, const std::vector<LoopHandle>& loops) {
+  size_t count = 1;
+  for (; count < loops.size(); ++count) {
+    std::vector<Ref<For>> line;
+    for (size_t i = loops.size() - count - 1; i < loops.size(); ++i) line.push_back(s[loops[i]]);
+    if (!is_line(block, line)) break;
+  }
+  return static_cast<int64_t>(count);
+}
 
 void schedule_injective(Schedule& s, BlockHandle block, const Target& target, const Policy& policy) {
   constexpr int64_t kMostVectors = 16, kMostRows = 8, kMostColumns = 4;

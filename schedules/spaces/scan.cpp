@@ -1,6 +1,7 @@
 // Running sums: each element of a line follows from the one before. Vectors along a dimension inside the
 // lines' one, or several lines in turn, so that none waits for its own last sum.
 #include <algorithm>
+#include <numeric>
 
 #include "schedules/row_program.h"
 #include "schedules/spaces/building_blocks.h"
@@ -11,8 +12,8 @@ namespace lathe::schedule {
 using namespace tir;
 
 namespace {
-/// Elements of neighbouring lines at once, and lines that are no neighbours in memory.
-constexpr int64_t kVectors = 16, kLines = 8;
+/// Lines in turn that are no neighbours in memory.
+constexpr int64_t kLines = 8;
 
 /// The position of the variable that runs in order; nothing for other blocks.
 std::optional<size_t> ordered_variable(const Block& block) {
@@ -32,23 +33,26 @@ Factor steps_at_once(Schedule& s, LoopHandle along, const Policy& policy) {
 }
 
 /// Lines are neighbours along the last loop: vectors of them, inside the loop along the lines.
-std::vector<LoopHandle> scan_in_vectors(Schedule& s, std::vector<LoopHandle> loops, size_t ordered,
-                                        const Target& target, const Policy& policy) {
-  int64_t width = target.lanes();
+std::vector<LoopHandle> scan_in_vectors(Schedule& s, const Block& block, std::vector<LoopHandle> loops,
+                                        size_t ordered, const Target& target, const Policy& policy) {
+  // The loops inside the ordered one that are one line in memory are one loop: of 96 rows of 24, each would
+  // fill its second vector by half.
+  const int64_t inside = static_cast<int64_t>(loops.size() - ordered) - 1;
+  std::vector<int64_t> joins(static_cast<size_t>(std::min(inside, loops_of_line(s, block, loops))));
+  std::iota(joins.begin(), joins.end(), 1);
+  const int64_t joined = choose_one_of(s, joins, joins.back(), policy);
+  LoopHandle row = joined > 1 ? s.fuse({loops.end() - joined, loops.end()}) : loops.back();
+  loops.erase(loops.end() - joined, loops.end());
+  const int64_t width = target.lanes();
   std::vector<int64_t> counts;
-  for (int64_t vectors : {1, 2, 3, 4, 6, 8, 16}) {
-    // Vectors that the line count does not fill are left out, but for the preferred number, which has to be a
-    // choice.
-    bool longer = vectors > 1 && (vectors - 1) * width >= int_value(s[loops.back()]->extent);
-    if (!longer || vectors == kVectors) counts.push_back(vectors * width);
-  }
-  Factor lines = sample_one_of(s, counts, kVectors * width, policy);
-  auto tiles = s.split(loops.back(), {kInferred, lines});
+  for (int64_t vectors : {1, 2, 3, 4, 6, 8, 16})
+    if (vectors == 1 || (vectors - 1) * width < int_value(s[row]->extent)) counts.push_back(vectors * width);
+  Factor lines = sample_one_of(s, counts, counts.back(), policy);
+  auto tiles = s.split(row, {kInferred, lines});
   auto lanes = s.split(tiles[1], {kInferred, sample_one_of(s, {width / 2, width}, width, policy)});
   // The loop along the lines stands between the loop over groups of vectors and the vectors: each step goes
   // over one group, and finds the last sums of it just made.
   auto steps = s.split(loops[ordered], {kInferred, steps_at_once(s, loops[ordered], policy)});
-  loops.pop_back();
   loops.erase(loops.begin() + static_cast<int64_t>(ordered));
   loops.push_back(tiles[0]);
   std::vector<LoopHandle> order = loops;
@@ -66,7 +70,9 @@ std::vector<LoopHandle> scan_in_turn(Schedule& s, std::vector<LoopHandle> loops,
   s.unroll(steps[1]);
   loops.pop_back();
   if (loops.empty()) return loops;
-  Factor lines = sample_one_of(s, {1, 2, 3, 4, 5, 6, 8, 12, 16}, kLines, policy);
+  const int64_t extent = int_value(s[loops.back()]->extent);
+  auto preferred = copies_of(extent, kLines);
+  Factor lines = sample_one_of(s, copies_of(extent, 16), preferred.back(), policy);
   auto parts = s.split(loops.back(), {kInferred, lines});
   // Steps of different lines do not depend on each other, so the lines are innermost.
   s.reorder({steps[0], steps[1], parts[1]});
@@ -94,7 +100,7 @@ void generate_scan(Schedule& s, const Target& target, const Policy& policy) {
     const Store& store = *block->body.as<Store>();
     if (*ordered + 1 < loops.size() && is_contiguous(store.indices, last) &&
         loads_in_lanes(*block, store.value, last))
-      loops = scan_in_vectors(s, loops, *ordered, target, policy);
+      loops = scan_in_vectors(s, *block, loops, *ordered, target, policy);
     else if (*ordered + 1 == loops.size())
       loops = scan_in_turn(s, loops, policy);
     else

@@ -51,6 +51,28 @@ TEST(Scan, KeepsMeaning) {
     }
 }
 
+/// Vectors that each step along a line goes over, and the groups of them that the lines are.
+std::pair<int64_t, int64_t> vectors_and_groups(const std::vector<int64_t>& shape) {
+  const Target target = avx512_target();
+  tir::Func func = running_sums(shape, 0);
+  Schedule s(replay(default_trace(func, target), func));
+  std::vector<LoopHandle> loops = s.get_loops(s.get_block("sums"));
+  int64_t groups = 1, vectors = 1;
+  for (LoopHandle loop : loops) {
+    const tir::For& each = *s[loop];
+    if (each.iteration == tir::Iteration::kUnrolled) vectors *= int_value(each.extent);
+    if (each.iteration == tir::Iteration::kVectorized) return {vectors, groups};
+    if (each.iteration != tir::Iteration::kUnrolled) groups *= int_value(each.extent);
+  }
+  return {0, 0};
+}
+
+TEST(Scan, VectorsAreNoMoreThanTheLinesFill) {
+  EXPECT_EQ(vectors_and_groups({27, 24}), std::pair(int64_t{2}, int64_t{27}));
+  EXPECT_EQ(vectors_and_groups({27, 96, 24}), std::pair(int64_t{16}, int64_t{27 * 9}))
+      << "rows of 24 that are one line of 2304 in memory";
+}
+
 TEST(Scan, IterationsAlongTheAxisStayInOrder) {
   tir::Func func = running_sums({3, 4, 5}, 1);
   Schedule s(func);
