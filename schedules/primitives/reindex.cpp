@@ -1,5 +1,6 @@
 // Operands packed for the block that reads them.
 #include <algorithm>
+#include <unordered_map>
 
 #include "schedules/primitives/algorithm.h"
 
@@ -8,12 +9,6 @@ namespace lathe::schedule {
 using namespace tir;
 
 namespace {
-bool contains(const Expr& e, const Expr& part) {
-  bool found = false;
-  post_order(e, [&](const NodeRef& node) { found |= node == part; });
-  return found;
-}
-
 /// Without the conversions around it.
 const Expr& unconverted(const Expr& e) {
   const Expr* inner = &e;
@@ -44,13 +39,51 @@ std::vector<Expr> operand_of(const Application& a, const Expr& value, const Buff
   const auto others = std::count_if(operands.begin(), operands.end(), is_other);
   if (operands.empty() || others > 0)
     a.fail("{} is loaded at {} places, must be loaded at 1", buffer->name, operands.empty() ? 0 : others + 1);
-  post_order(value, [&](const NodeRef& node) {
-    const Select* s = node.as<Select>();
-    for (const Expr& operand : operands)
-      if (s && (contains(s->if_true, operand) || contains(s->if_false, operand)))
-        a.fail("{} is loaded under a condition", buffer->name);
-  });
   return operands;
+}
+
+/// Finds under which conditions of selects operands are computed.
+class Guards {
+ public:
+  explicit Guards(const std::vector<Expr>& operands) : operands_(operands) {}
+
+  /// False where none is in `node`.
+  Expr of(const NodeRef& node) {
+    auto [place, is_new] = guards_.try_emplace(node.get(), imm(kBool, 0));
+    if (!is_new) return place->second;
+    Expr guard = place->second;
+    const Select* s = node.as<Select>();
+    if (std::any_of(operands_.begin(), operands_.end(), [&](const Expr& each) { return node == each; })) {
+      guard = imm(kBool, 1);
+    } else if (s) {
+      const Expr first = of(s->if_true), second = of(s->if_false);
+      guard = either(of(s->condition), structural_equal(first, second)
+                                           ? first
+                                           : either(logical_and(s->condition, first),
+                                                    logical_and(logical_not(s->condition), second)));
+    } else {
+      node->for_each_child([&](const NodeRef& child) { guard = either(guard, of(child)); });
+    }
+    return guards_[node.get()] = guard;
+  }
+
+ private:
+  static Expr either(const Expr& a, const Expr& b) { return structural_equal(a, b) ? a : logical_or(a, b); }
+
+  const std::vector<Expr>& operands_;
+  std::unordered_map<const Node*, Expr> guards_;
+};
+
+/// The condition under which `operands` are computed in `value`, which may keep what they load in bounds. Of
+/// what loads nothing, and of no variable that they are not of: a copy would have an element for each.
+Expr guard_of(const Application& a, const Expr& value, const std::vector<Expr>& operands) {
+  const Expr guard = Guards(operands).of(value);
+  post_order(guard, [&](const NodeRef& node) {
+    const VarNode* v = node.as<VarNode>();
+    if (node.as<Load>() || (v && !uses_var(operands[0], v)))
+      a.fail("an operand is loaded under a condition of more than its place");
+  });
+  return guard;
 }
 
 /// What is stored of an operand before conversions that a select has inside, and what follows from that.
@@ -64,8 +97,7 @@ Unconverted unconverted_operand(const Expr& operand) {
   const Cast* conversion = s ? s->if_true.as<Cast>() : nullptr;
   if (!conversion) return {operand};
   const Expr& inner = unconverted(s->if_true);
-  const Expr zero = inner.dtype().is_float() ? fimm(inner.dtype(), 0) : imm(inner.dtype(), 0);
-  return {select(s->condition, inner, zero), conversion};
+  return {select(s->condition, inner, constant(inner.dtype(), 0)), conversion};
 }
 
 /// `e` converted as it is under the conversions that begin at `outermost`.
@@ -86,7 +118,9 @@ void reindex(Application& a) {
   if (!update || update->buffer == source) a.fail("block `{}` also writes {}", block->name, source->name);
   const std::vector<Expr> operands = operand_of(a, update->value, source);
   const Unconverted kept = unconverted_operand(operands[0]);
-  const Expr& operand = kept.stored;
+  // The reader goes on choosing what it computes of the operand.
+  const Expr guard = guard_of(a, update->value, operands);
+  const Expr operand = select(guard, kept.stored, constant(kept.stored.dtype(), 0));
   Block copy;
   copy.name = fresh_block_name(a.func, block->name + "_" + source->name + "_reindex");
   std::vector<std::pair<Var, Expr>> loops;

@@ -100,6 +100,41 @@ func main(x: float32[5, 6]) -> (y: bfloat16[6, 8]) {
   expect_same_results(func, s.func());
 }
 
+/// for i, j, k: y[i, j, k] = VALUE, of x that has a row less than there are values of j
+tir::Func chosen(const char* value) {
+  return tir::parse_func(fmt::format(R"(
+func main(x: float32[5, 6]) -> (y: float32[6, 8, 3]) {{
+  block root {{
+    for i in 0..6 {{ for j in 0..8 {{ for k in 0..3 {{
+      block turned(spatial vi in 0..6 = i, spatial vj in 0..8 = j, spatial vk in 0..3 = k) {{
+        reads x[vj, vi]
+        writes y[vi, vj, vk]
+        y[vi, vj, vk] = {}
+    }} }} }} }}
+}} }})",
+                                     value));
+}
+
+TEST(Reindex, PacksWhatIsComputedWithUnderASelect) {
+  for (const char* value :
+       {"select(vj < 5, exp(x[vj, vi]) * 2.0, 1.0)",
+        "select(5 <= vj, 1.0, select(1 <= vj, exp(x[vj, vi]), x[vj, vi] * 2.0))",
+        "select(vj < 5, select(x[vj, vi] < 0.0, x[vj, vi] * 2.0, exp(x[vj, vi])), 1.0)"}) {
+    SCOPED_TRACE(value);
+    tir::Func func = chosen(value);
+    Schedule s(func);
+    BlockHandle packed = s.reindex(s.get_block("turned"), 0);
+    EXPECT_EQ(tir::constant_shape(s[packed]->writes[0].buffer), (std::vector<int64_t>{6, 8}));
+    expect_same_results(func, s.func());
+  }
+}
+
+TEST(Reindex, RefusesConditionsOfMoreThanThePlace) {
+  EXPECT_EQ(refusal_of(chosen("select(vj < 5 && vk < 2, exp(x[vj, vi]), 1.0)"),
+                       [](Schedule& s) { s.reindex(s.get_block("turned"), 0); }),
+            "reindex: an operand is loaded under a condition of more than its place");
+}
+
 TEST(Reindex, Refuses) {
   auto refusal = [](const tir::Func& f, const char* name, int64_t read) {
     return refusal_of(f, [&](Schedule& s) { s.reindex(s.get_block(name), read); });
