@@ -97,6 +97,9 @@ Tensor::Tensor(std::vector<int64_t> shape, DataType dtype) : shape_(std::move(sh
   data_ = std::aligned_alloc(64, wanted);
   if (!data_)
     fail("cannot allocate {} bytes for a tensor {} {}", wanted, to_string(dtype_), shape_text(shape_));
+  // Memory that was never written to is none yet: masked lanes there cost what a fault does
+  // (runtime/pages.cpp).
+  static_cast<volatile char*>(data_)[bytes()] = 0;
   owner_ = std::shared_ptr<void>(data_, std::free);
 }
 
