@@ -31,6 +31,17 @@ int64_t iterations(const Block& block) {
   return count;
 }
 
+std::vector<Ref<Load>> loads_of(const Expr& value, const Buffer& buffer) {
+  std::vector<Ref<Load>> loads;
+  post_order(value, [&](const NodeRef& node) {
+    const Load* load = node.as<Load>();
+    const auto is_known = [&](const Ref<Load>& other) { return structural_equal(other, node); };
+    if (load && (!buffer || load->buffer == buffer) && std::none_of(loads.begin(), loads.end(), is_known))
+      loads.push_back(node.cast<Load>());
+  });
+  return loads;
+}
+
 bool any_uses(const std::vector<Expr>& indices, const Var& v) {
   return std::any_of(indices.begin(), indices.end(),
                      [&](const Expr& index) { return uses_var(index, v.get()); });

@@ -62,6 +62,7 @@ std::span<const Primitive> strassen_primitives();
 std::span<const Primitive> im2col_primitives();
 std::span<const Primitive> pad_einsum_primitives();
 std::span<const Primitive> reindex_primitives();
+std::span<const Primitive> separate_read_primitives();
 std::span<const Primitive> split_variable_primitives();
 
 /// What a handle stands for. Blocks are known by name and loops by their variable; a null variable is the

@@ -256,6 +256,9 @@ BlockHandle Schedule::pad_einsum(BlockHandle block, const std::vector<int64_t>& 
 BlockHandle Schedule::reindex(BlockHandle block, int64_t read) {
   return run_blocks("reindex", {block, read})[0];
 }
+BlockHandle Schedule::separate_read(BlockHandle block, int64_t read, int64_t place) {
+  return run_blocks("separate_read", {block, read, place})[0];
+}
 void Schedule::split_variable(BlockHandle block, int64_t variable, int64_t factor) {
   run(primitive("split_variable"), {block, variable, factor});
 }

@@ -118,6 +118,9 @@ class Schedule {
   BlockHandle pad_einsum(BlockHandle block, const std::vector<int64_t>& multiples);
   /// The block that copies what `block` reads, by the variables that it is read with, in their order.
   BlockHandle reindex(BlockHandle block, int64_t read);
+  /// The block that copies a buffer which `block` loads at several places, to be loaded at one of them:
+  /// number `place` of loads_of().
+  BlockHandle separate_read(BlockHandle block, int64_t read, int64_t place);
   /// Variable number `variable` of the block, of a reduction, as groups of `factor` and the place in a group,
   /// which is the last variable then.
   void split_variable(BlockHandle block, int64_t variable, int64_t factor);

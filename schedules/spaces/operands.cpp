@@ -222,19 +222,34 @@ void fill_lanes(Schedule& s, const Block& block, size_t last, size_t group, int6
     return pack(s, handle, reading.buffer, {{lane, width}, {place, int_value(block.iters[group].extent)}});
   }
 }
-}  // namespace
 
-bool prepare_operands(Schedule& s, const Target& target, const Policy& policy) {
-  Ref<Block> block = dominant_reduction(s.func());
-  if (!block || !has_constant_extents(*block)) return false;
-  std::optional<size_t> last = last_variable(*block);
-  if (!last || is_int(block->iters[*last].extent, 1)) return false;
-  const Var lane = block->iters[*last].var;
+/// Of a tensor that is multiplied by itself, x[i, k] * x[j, k], the factor that `lane` would gather becomes a
+/// copy, to be packed: operands are told apart by their buffers. Whether there was one.
+bool separate_factors(Schedule& s, const Block& block, const Var& lane) {
+  const Store& update = *block.body.as<Store>();
+  for (size_t read = 0; read < block.reads.size(); ++read) {
+    const Buffer& buffer = block.reads[read].buffer;
+    if (buffer == update.buffer) continue;
+    const std::vector<Ref<Load>> places = loads_of(update.value, buffer);
+    const auto is_gathered = [&](const Ref<Load>& load) {
+      return any_uses(load->indices, lane) && !is_in_strides(load->indices, lane);
+    };
+    const auto place = std::find_if(places.begin(), places.end(), is_gathered);
+    if (places.size() != 2 || place == places.end()) continue;
+    s.separate_read(s.get_block(block.name), static_cast<int64_t>(read), place - places.begin());
+    return true;
+  }
+  return false;
+}
+
+/// prepare_operands() of that reduction, of which variable `last` is that of the output's last dimension.
+bool prepare(Schedule& s, const Ref<Block>& block, size_t last, const Target& target, const Policy& policy) {
+  const Var lane = block->iters[last].var;
   const std::string name = block->name;
   auto plain = vector_reduction(block);
-  int64_t extent = int_value(block->iters[*last].extent), width = row_width(extent, target);
+  int64_t extent = int_value(block->iters[last].extent), width = row_width(extent, target);
   if (plain && (plain->dot || plain->run < plain->extents[plain->vector])) {  // packed already
-    if (plain->dot && width > 1 && extent % width != 0) fill_lanes(s, *block, *last, *plain->dot, width);
+    if (plain->dot && width > 1 && extent % width != 0) fill_lanes(s, *block, last, *plain->dot, width);
     return true;
   }
   if (width == 1) return plain && vector_width(*plain, target) > 1;
@@ -264,7 +279,7 @@ bool prepare_operands(Schedule& s, const Target& target, const Policy& policy) {
   for (const Reading& reading : readings) stays.push_back(groups && in_place(reading));
   BlockHandle handle = s.get_block(name);
   std::vector<int64_t> multiples(block->iters.size(), 1);
-  multiples[*last] = width;
+  multiples[last] = width;
   if (groups) multiples[groups->variable] = groups->length;
   if (extent % width != 0 || (groups && int_value(block->iters[groups->variable].extent) % groups->length)) {
     s.pad_einsum(handle, multiples);
@@ -295,6 +310,18 @@ bool prepare_operands(Schedule& s, const Target& target, const Policy& policy) {
   }
   if (groups) s.split_variable(handle, static_cast<int64_t>(groups->variable), groups->length);
   return true;
+}
+}  // namespace
+
+bool prepare_operands(Schedule& s, const Target& target, const Policy& policy) {
+  Ref<Block> block = dominant_reduction(s.func());
+  if (!block || !has_constant_extents(*block)) return false;
+  const std::optional<size_t> last = last_variable(*block);
+  if (!last || is_int(block->iters[*last].extent, 1)) return false;
+  if (!separate_factors(s, *block, block->iters[*last].var)) return prepare(s, block, *last, target, policy);
+  const bool ready = prepare(s, s[s.get_block(block->name)], *last, target, policy);
+  inline_elementwise(s);  // the packed operand copies the tensor itself
+  return ready;
 }
 
 }  // namespace lathe::schedule

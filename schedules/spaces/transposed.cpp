@@ -79,18 +79,6 @@ std::optional<Neighbours> contiguous_variable(const Block& block, const std::vec
   return best;
 }
 
-/// The loads of `value`, equal ones once.
-std::vector<Ref<Load>> loads_of(const Expr& value) {
-  std::vector<Ref<Load>> loads;
-  post_order(value, [&](const NodeRef& node) {
-    if (node.as<Load>() && std::none_of(loads.begin(), loads.end(), [&](const Ref<Load>& other) {
-          return structural_equal(other, node);
-        }))
-      loads.push_back(node.cast<Load>());
-  });
-  return loads;
-}
-
 /// Neighbours along `lane` are not equally far apart: some are the same element, others in other channels.
 bool divides_by_lane(const Load& load, const Var& lane) {
   return std::any_of(load.indices.begin(), load.indices.end(), [&](const Expr& index) {

@@ -5,6 +5,7 @@
 #include "core/tir/text.h"
 #include "schedules/program.h"
 #include "schedules/schedule.h"
+#include "schedules/space.h"
 #include "tests/schedules/programs.h"
 
 namespace lathe::schedule {
@@ -80,6 +81,36 @@ TEST(Reindex, PacksWhatIsReadTwiceAtOnePlace) {
   expect_same_results(func, s.func());
   EXPECT_EQ(refusal_of(square("3 - vi"), [](Schedule& s) { s.reindex(s.get_block("sum"), 0); }),
             "reindex: x is loaded at 2 places, must be loaded at 1");
+}
+
+TEST(SeparateRead, GivesOneOfTheFactorsACopy) {
+  tir::Func func = gram(5, 3);
+  for (int64_t place : {0, 1}) {
+    Schedule s(func);
+    BlockHandle copy = s.separate_read(s.get_block("product"), 0, place);
+    EXPECT_EQ(s[copy]->name, "product_x_own");
+    EXPECT_EQ(s[s.get_block("product")]->reads.size(), 2u);
+    expect_same_results(func, s.func());
+  }
+  const auto refusal = [&](const tir::Func& of, const char* name, int64_t read, int64_t place) {
+    return refusal_of(of, [&](Schedule& s) { s.separate_read(s.get_block(name), read, place); });
+  };
+  EXPECT_EQ(refusal(func, "product", 0, 2),
+            "separate_read: place 2 of the 2 where x is loaded, of which one has to stay");
+  EXPECT_EQ(refusal(func, "product", 1, 0), "separate_read: buffer 1 of the 1 that block `product` reads");
+  EXPECT_EQ(refusal(product({}), "product", 0, 0),
+            "separate_read: place 0 of the 1 where x is loaded, of which one has to stay");
+}
+
+TEST(SeparateRead, LetsAProductWithItselfBeTiled) {
+  const Target target = avx512_target();
+  for (DataType type : {kFloat32, kBFloat16}) {
+    tir::Func func = gram(37, 19, type);
+    ASSERT_STREQ(spaces_for(func, target)[0]->name, "contraction");
+    tir::Func scheduled = replay(default_trace(func, target), func);
+    EXPECT_NE(tir::print(scheduled).find("x_own_reindex"), std::string::npos) << tir::print(scheduled);
+    expect_same_results(func, scheduled);
+  }
 }
 
 /// What is chosen or zero is kept before it is converted.

@@ -9,6 +9,7 @@
 #include "core/tir/lower.h"
 #include "core/tir/machine.h"
 #include "core/tir/prologue.h"
+#include "core/tir/text.h"
 #include "core/tir/verify.h"
 
 namespace lathe::schedule {
@@ -442,6 +443,22 @@ void expect_sound(const Func& func, const Schedule& s) {
   expect_same_results(func, s.func());
   EXPECT_TRUE(structural_equal(replay(parse_trace(to_json(s.trace())), func), s.func()));
   if (auto fault = find_fault(lower(s.func(), avx512_target()), Level::kVectors)) ADD_FAILURE() << *fault;
+}
+
+tir::Func gram(int64_t rows, int64_t depth, DataType type) {
+  return tir::parse_func(fmt::format(R"(
+func main(x: {2}[{0}, {1}]) -> (c: float32[{0}, {0}]) {{
+  block root {{
+    for i in 0..{0} {{ for j in 0..{0} {{ for k in 0..{1} {{
+      block product(spatial vi in 0..{0} = i, spatial vj in 0..{0} = j, reduce vk in 0..{1} = k) {{
+        reads x[0:{0}, vk]
+        writes c[vi, vj]
+        init {{ c[vi, vj] = 0.0 }}
+        c[vi, vj] = c[vi, vj] + {3}x[vi, vk]{4} * {3}x[vj, vk]{4}
+    }} }} }} }}
+}} }})",
+                                     rows, depth, to_string(type), type == kFloat32 ? "" : "cast(float32, ",
+                                     type == kFloat32 ? "" : ")"));
 }
 
 }  // namespace lathe::schedule

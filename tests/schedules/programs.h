@@ -89,4 +89,7 @@ void expect_same_results(const tir::Func& func, const tir::Func& scheduled, doub
 /// The same results, the same schedule again from its trace as JSON, and a lowered program without fault.
 void expect_sound(const tir::Func& func, const Schedule& schedule);
 
+/// for i, j, k: c[i, j] += x[i, k] * x[j, k]
+tir::Func gram(int64_t rows, int64_t depth, DataType type = kFloat32);
+
 }  // namespace lathe::schedule

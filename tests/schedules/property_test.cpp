@@ -33,6 +33,8 @@ std::vector<Program> tiny_programs() {
                                   .lanes = 2,
                                   .in_lanes = 2})},
       {"matmul", matmul(3, 6, 4)},
+      {"product with itself", gram(3, 2)},
+      {"product with itself of a bfloat16", gram(2, 4, kBFloat16)},
       {"8-bit dense", dot_dense(1, 16, 8)},
       {"8-bit dense, two rows", dot_dense(2, 16, 8)},
       {"8-bit dense, three rows", dot_dense(3, 16, 4)},
@@ -84,6 +86,8 @@ class RandomSchedule {
     if (std::string(primitive.name) == "pad_einsum") add_multiples(inputs);
     // Of 64 bits to 32: no test here notices the rounding.
     if (std::string(primitive.name) == "store_as") inputs[1] = int64_t{0}, inputs[2] = int64_t{32};
+    // Few programs read two buffers, and one of them at two places.
+    if (std::string(primitive.name) == "separate_read") inputs[1] = int64_t{0};
     tir::Func before = schedule.func();
     size_t steps = schedule.trace().steps.size();
     try {
