@@ -32,29 +32,52 @@ std::vector<IntHandle> sample_tiling(const TiledProblem& problem, const VectorRe
   return problem.schedule.sample_tuple(static_cast<int64_t>(2 * variables), table, problem.heuristic({0}));
 }
 
+/// Unrolled, two steps along `term` spill: taps of a window that overlaps with the next one broadcast mostly
+/// the same elements, to other results of the tile. LLVM loads each once and keeps them all, beside the sums.
+bool spills_broadcasts(const TiledProblem& problem, const VectorReduction& reduction, const TiledLoops& tiles,
+                       size_t term) {
+  if (2 * tiles.results < problem.target.vector_registers) return false;
+  const auto overlaps = [&](const Operand& operand) {
+    const int64_t step = operand.strides[term];
+    if (operand.contiguous || step == 0) return false;
+    for (size_t i = 0; i < tiles.parts.size(); ++i) {
+      const int64_t apart = tiles.parts[i].tile ? operand.strides[i] : 0;
+      if (apart != 0 && step % apart == 0 && 2 * (step / apart) <= problem.extent(*tiles.parts[i].tile))
+        return true;
+    }
+    return false;
+  };
+  return std::any_of(reduction.operands.begin(), reduction.operands.end(), overlaps);
+}
+
 /// Unrolls the innermost of the loops by a sampled factor; all of them, when they are few steps (windows).
-/// What has no broadcast operand waits for memory rather than for loops.
-void unroll_terms(const TiledProblem& problem, const VectorReduction& reduction, int64_t results,
-                  TermLoops& terms) {
+/// What has no broadcast operand waits for memory rather than for loops. `variables`: those of the loops.
+void unroll_terms(const TiledProblem& problem, const VectorReduction& reduction, const TiledLoops& tiles,
+                  std::vector<size_t> variables, TermLoops& terms) {
   constexpr int64_t kMostCopies = 16;
+  const int64_t results = tiles.results;
   Schedule& s = problem.schedule;
   int64_t steps = 1;
   for (LoopHandle loop : terms.loops) steps *= problem.extent(loop);
+  const auto spills = [&](size_t term) { return spills_broadcasts(problem, reduction, tiles, term); };
+  const int64_t whole = std::none_of(variables.begin(), variables.end(), spills) ? 1 : 0;
   if (reduction.broadcasts() && steps * results * 2 <= kMostInstructions &&
-      choose_one_of(s, {0, 1}, 1, problem.policy) == 1) {
+      choose_one_of(s, {0, 1}, whole, problem.policy) == 1) {
     terms.unrolled = terms.loops;
     return;
   }
   // A trailing loop of one step has nothing to unroll.
   for (size_t i = terms.loops.size() - 1; i > 0 && problem.extent(terms.loops.back()) == 1; --i)
-    std::swap(terms.loops.back(), terms.loops[i - 1]);
+    std::swap(terms.loops.back(), terms.loops[i - 1]), std::swap(variables.back(), variables[i - 1]);
   LoopHandle last = terms.loops.back();
+  const bool one_by_one = spills(variables.back());
   std::vector<int64_t> factors;
   int64_t preferred = 1;
   const int64_t most = reduction.broadcasts() ? kMostCopies : 2 * kMostCopies;
   for (int64_t factor = 1; factor <= std::min(most, problem.extent(last)); ++factor) {
     if (problem.extent(last) % factor != 0 || (factor > 1 && factor * results > kMostInstructions)) continue;
-    if (reduction.broadcasts() && factor <= 4 && std::has_single_bit(static_cast<uint64_t>(factor)))
+    if (reduction.broadcasts() && !one_by_one && factor <= 4 &&
+        std::has_single_bit(static_cast<uint64_t>(factor)))
       preferred = factor;
     factors.push_back(factor);
   }
@@ -118,12 +141,14 @@ TiledLoops split_into_tiles(const TiledProblem& problem, const VectorReduction& 
 TermLoops choose_term_loops(const TiledProblem& problem, const VectorReduction& reduction,
                             const TiledLoops& tiles) {
   TermLoops terms;
+  std::vector<size_t> variables;
   std::optional<size_t> window = reduction.window();
   for (size_t i = 0; i < tiles.whole.size(); ++i)
-    if (reduction.reduces[i] && i != reduction.dot && i != window) terms.loops.push_back(tiles.whole[i]);
+    if (reduction.reduces[i] && i != reduction.dot && i != window)
+      terms.loops.push_back(tiles.whole[i]), variables.push_back(i);
   // What is read once may come in another order.
   if (!reduction.broadcasts() && !window) choose_innermost(problem.schedule, terms.loops, problem.policy);
-  unroll_terms(problem, reduction, tiles.results, terms);
+  unroll_terms(problem, reduction, tiles, std::move(variables), terms);
   if (window) terms.unrolled.push_back(tiles.whole[*window]);
   return terms;
 }

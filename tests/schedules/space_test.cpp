@@ -182,6 +182,41 @@ TEST(DefaultTrace, VectorizesProductsOfAnySize) {
 }
 
 /// Three results a group, too few for lanes along channels: every second element of a row is loaded.
+/// Steps of a sum over two taps that are so far apart, and 16 channels, that one iteration takes.
+int64_t steps_at_once(int64_t apart) {
+  const Target target = avx512_target();
+  tir::Func func = tir::parse_func(fmt::format(R"(
+func main(x: float32[16, 1000], w: float32[16, 2, 16]) -> (y: float32[840, 16]) @constants=2 {{
+  block root {{
+    for i in 0..840 {{ for o in 0..16 {{ for c in 0..16 {{ for k in 0..2 {{
+      block sum(spatial vi in 0..840 = i, spatial vo in 0..16 = o, reduce vc in 0..16 = c, reduce vk in 0..2 = k) {{
+        reads x[vc, vi + vk * {0}], w[vc, vk, vo]
+        writes y[vi, vo]
+        init {{ y[vi, vo] = 0.0 }}
+        y[vi, vo] = y[vi, vo] + x[vc, vi + vk * {0}] * w[vc, vk, vo]
+    }} }} }} }} }}
+}} }})",
+                                               apart));
+  Schedule s(replay(default_trace(func, target), func));
+  const BlockHandle block = s.get_block("sum");
+  int64_t steps = 1;
+  for (LoopHandle loop : s.get_loops(block)) {
+    const tir::For& each = *s[loop];
+    const auto takes_steps = [&](const tir::BlockIter& iter) {
+      return iter.kind == tir::IterKind::kReduce && uses_var(iter.value, each.var.get());
+    };
+    const std::vector<tir::BlockIter>& iters = s[block]->iters;
+    if (each.iteration == tir::Iteration::kUnrolled && std::any_of(iters.begin(), iters.end(), takes_steps))
+      steps *= int_value(each.extent);
+  }
+  return steps;
+}
+
+TEST(DefaultTrace, TapsOfTheSameElementsRunOneByOne) {
+  EXPECT_EQ(steps_at_once(2), 1) << "26 of a tile's 28 elements are those of the next tap, too";
+  EXPECT_EQ(steps_at_once(100), 2);
+}
+
 TEST(DefaultTrace, LoadsWindowsWithStridesInVectors) {
   for (int64_t stride : {2, 3}) {
     tir::Func func = tir::parse_func(fmt::format(R"(
