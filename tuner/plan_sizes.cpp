@@ -137,7 +137,8 @@ std::vector<Expr> dims_of_call(const KernelCall& call, const tir::Func& workload
   if (!function) fail("tensor program {} has a dimension that stands nowhere by itself", workload->name);
   for (const relay::TensorType* tensor : tensors)
     for (const Expr& extent : tensor->shape)
-      post_order(extent, [&](const NodeRef& node) {
+      // As a tensor program has them: of `t * b` it says b first.
+      post_order(simplify(extent), [&](const NodeRef& node) {
         const auto same = [&](const Expr& value) { return value.same_as(node.get()); };
         if (node.as<VarNode>() && std::none_of(values.begin(), values.end(), same))
           values.push_back(node.cast<ExprNode>());

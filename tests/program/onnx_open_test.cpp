@@ -212,6 +212,16 @@ TEST(OnnxOpenPrograms, Volumes) {
   }
 }
 
+/// The frames of all clips are `d * b` images, or `b * d`: of two numbers that stand nowhere by themselves,
+/// each is to be the right one.
+TEST(OnnxOpenPrograms, ProductsOfDimensionsInAnyOrder) {
+  for (const char* batch : {"b", "n"})
+    expect_as_interpreted(
+        {{node("Conv", {"x", "w"}, {"y"}, integers("strides", {1, 2, 2}))},
+         input_of("x", {batch, "3", "d", "h", "w"}) + input_of("w", {"4", "3", "1", "3", "3"})},
+        {{{"x", {2, 3, 5, 4, 9}}, {"w", {4, 3, 1, 3, 3}}}, {{"x", {4, 3, 1, 7, 3}}, {"w", {4, 3, 1, 3, 3}}}});
+}
+
 TEST(OnnxOpenPrograms, AttentionOverThePatchesOfAnImage) {
   const std::string windows = integers("kernel_shape", {2, 2}) + integers("strides", {2, 2});
   expect_as_interpreted(
