@@ -198,18 +198,36 @@ TEST(OnnxOpenPrograms, ImagesThatLaterLayersNeed) {
 }
 
 TEST(OnnxOpenPrograms, Volumes) {
-  for (int64_t batch : {1, 2}) {
+  for (const char* batch : {"1", "2", "b"}) {
     std::vector<Shapes> sizes;
     for (const auto& [d, h, w] :
          std::vector<std::tuple<int64_t, int64_t, int64_t>>{{3, 1, 1}, {4, 7, 3}, {9, 6, 17}})
-      sizes.push_back({{"x", {batch, 3, d, h, w}}, {"w", {4, 3, 3, 3, 3}}, {"v", {2, 4, 3, 1, 1}}});
+      sizes.push_back({{"x", {*batch == 'b' ? d % 3 + 1 : *batch - '0', 3, d, h, w}},
+                       {"w", {4, 3, 3, 3, 3}},
+                       {"v", {2, 4, 3, 1, 1}}});
     expect_as_interpreted(
         {{node("Conv", {"x", "w"}, {"c"}, integers("pads", {1, 1, 1, 1, 1, 1})), node("Relu", {"c"}, {"r"}),
           node("Conv", {"r", "v"}, {"y"}, integers("strides", {2, 1, 1}))},
-         input_of("x", {std::to_string(batch), "3", "d", "h", "w"}) +
-             input_of("w", {"4", "3", "3", "3", "3"}) + input_of("v", {"2", "4", "3", "1", "1"})},
+         input_of("x", {batch, "3", "d", "h", "w"}) + input_of("w", {"4", "3", "3", "3", "3"}) +
+             input_of("v", {"2", "4", "3", "1", "1"})},
         sizes);
   }
+}
+
+/// As residual networks for video have them.
+TEST(OnnxOpenPrograms, VolumesOfWhichEverySecondDepthIsSeen) {
+  const std::string halves = integers("strides", {2, 2, 2});
+  expect_as_interpreted(
+      {{node("Conv", {"x", "w"}, {"c"}, halves + integers("pads", {1, 1, 1, 1, 1, 1})),
+        node("Conv", {"x", "v"}, {"d"}, halves), node("Add", {"c", "d"}, {"s"}),
+        node("Conv", {"s", "u"}, {"e"}, integers("pads", {1, 0, 0, 1, 0, 0})),
+        node("Concat", {"s", "e"}, {"j"}, integer("axis", 1)),
+        node("ReduceMean", {"j"}, {"y"}, integers("axes", {2, 3, 4}))},
+       input_of("x", {"b", "3", "d", "h", "w"}) + input_of("w", {"4", "3", "3", "3", "3"}) +
+           input_of("v", {"4", "3", "1", "1", "1"}) + input_of("u", {"4", "4", "3", "1", "1"})},
+      {{{"x", {1, 3, 1, 1, 1}}, {"w", {4, 3, 3, 3, 3}}, {"v", {4, 3, 1, 1, 1}}, {"u", {4, 4, 3, 1, 1}}},
+       {{"x", {3, 3, 4, 7, 3}}, {"w", {4, 3, 3, 3, 3}}, {"v", {4, 3, 1, 1, 1}}, {"u", {4, 4, 3, 1, 1}}},
+       {{"x", {2, 3, 9, 6, 17}}, {"w", {4, 3, 3, 3, 3}}, {"v", {4, 3, 1, 1, 1}}, {"u", {4, 4, 3, 1, 1}}}});
 }
 
 /// The frames of all clips are `d * b` images, or `b * d`: of two numbers that stand nowhere by themselves,

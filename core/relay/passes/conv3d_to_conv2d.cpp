@@ -6,7 +6,10 @@
 #include "core/arith/simplify.h"
 #include "core/relay/analysis/call_type.h"
 #include "core/relay/functor.h"
+#include "core/relay/ops/attrs_zeros_by.h"
 #include "core/relay/ops/window.h"
+#include "core/relay/text.h"
+#include "core/support/error.h"
 
 namespace lathe::relay {
 namespace {
@@ -19,7 +22,8 @@ constexpr int64_t kMostDepths = 1 << 10, kMostBatch = 1 << 10;
 /// A volume (N, C, D, H, W) as images (D * N, C, H, W).
 struct Images {
   Expr expr;
-  int64_t batch = 1;
+  lathe::Expr batch = 1;
+  Expr frame;  // of shape (D, N) where N is open: the product D * N tells neither
 };
 
 /// Null where it is not known.
@@ -33,10 +37,12 @@ const TensorType* constant_type_of(const Expr& e) {
   return type && has_constant_shape(*type) ? type : nullptr;
 }
 Ints shape_of(const Expr& e) { return constant_shape(*constant_type_of(e)); }
-/// Of any depth, height and width.
+/// Of any number, depth, height and width.
 bool is_volume(const Expr& e) {
   const TensorType* type = type_of(e);
-  return type && type->shape.size() == 5 && as_int(type->shape[0]) && as_int(type->shape[1]);
+  return type && type->shape.size() == 5 && as_int(type->shape[1]) &&
+         std::none_of(type->shape.begin(), type->shape.end(),
+                      [](const lathe::Expr& dim) { return dim.as<Any>(); });
 }
 bool same_dims(const Shape& a, const Shape& b) {
   return std::equal(a.begin(), a.end(), b.begin(), b.end(), prove_equal);
@@ -58,12 +64,25 @@ Expr transpose(const Expr& e, Ints axes) {
   return typed_call("transpose", {e}, make<TransposeAttrs>(std::optional(std::move(axes))));
 }
 
-/// Along `axis`, `count` elements from `first` on, `stride` apart: all there are but for the last `beyond`,
-/// and what is no whole stride.
+/// Nothing but a shape, of dimensions d0, d1, ... of the arguments.
+Expr frame(std::vector<Expr> args, std::string shape) {
+  return typed_call("zeros_by", std::move(args), make<ZerosByAttrs>(std::move(shape), kBool));
+}
+/// Elements before and after along the outermost axis, or fewer where negative.
+Expr padded(const Expr& e, int64_t before, int64_t after, double value) {
+  if (before == 0 && after == 0) return e;
+  Expr fill = typed_constant(full({}, type_of(e)->dtype, value));
+  std::vector<Ints> width(dims_of(e).size(), Ints{0, 0});
+  width[0] = {before, after};
+  return typed_call("nn.pad", {e, fill}, make<PadAttrs>(width));
+}
+
+/// Along `axis`, `count` elements from `first` on, `stride` apart: where their number is open, all there are
+/// from there on.
 struct Points {
   int64_t axis = 0, first = 0;
   lathe::Expr count;
-  int64_t stride = 1, beyond = 0;
+  int64_t stride = 1;
 };
 Expr points_of(const Expr& e, std::span<const Points> all) {
   auto a = std::make_unique<StridedSliceAttrs>();
@@ -72,20 +91,25 @@ Expr points_of(const Expr& e, std::span<const Points> all) {
     a->axes->push_back(p.axis);
     a->begin.push_back(p.first);
     const int64_t* count = as_int(p.count);
-    a->end.push_back(count ? p.first + (*count - 1) * p.stride + 1 : p.beyond ? -p.beyond : INT64_MAX);
+    a->end.push_back(count ? p.first + (*count - 1) * p.stride + 1 : INT64_MAX);
     a->strides.push_back(p.stride);
   }
   return typed_call("strided_slice", {e}, seal(std::move(a)));
 }
 
-/// (D * N, C, H, W) -> (N, C, D, H, W)
-Expr volume_of(const Images& images) {
+/// (D * N, C, H, W) -> (D, N, C, H, W)
+Expr depths_apart(const Images& images) {
+  const int64_t* batch = as_int(images.batch);
+  if (!batch)
+    return typed_call("reshape_like",
+                      {images.expr, frame({images.frame, images.expr}, "(d0, d1, d3, d4, d5)")});
   const Shape& dims = dims_of(images.expr);
-  // Depth is outermost, so that the images of one depth lie together: slices of the batch are
-  // slices of depths.
   const Shape apart{floordiv(dims[0], images.batch), images.batch, dims[1], dims[2], dims[3]};
-  return transpose(reshape(images.expr, apart, {-4, -1, images.batch, 0, 0, 0}), {1, 2, 0, 3, 4});
+  return reshape(images.expr, apart, {-4, -1, *batch, 0, 0, 0});
 }
+/// (D * N, C, H, W) -> (N, C, D, H, W). Depth is outermost in the former, so that the images of one depth lie
+/// together: slices of the batch are slices of depths.
+Expr volume_of(const Images& images) { return transpose(depths_apart(images), {1, 2, 0, 3, 4}); }
 
 /// A convolution of volumes, of depths that it sees one by one.
 struct Convolution {
@@ -106,6 +130,12 @@ struct Convolution {
   /// Along axis `d` it sees each stride-th point and no neighbours.
   bool skips(size_t d) const {
     return kernel[d + 2] == 1 && window.strides[d] > 1 && !window.before[d] && !window.after[d];
+  }
+  /// The frame of the result's images.
+  Expr frame_of_result(const Images& data) const {
+    const int64_t more = window.before[0] + window.after[0] - (kernel[2] - 1) * window.dilation[0] - 1;
+    const lathe::Expr depths = floordiv(var("d0") + more, window.strides[0]) + 1;
+    return data.frame ? frame({data.frame}, fmt::format("({}, d1)", print(simplify(depths)))) : nullptr;
   }
   /// Spatial axes 1 and 2 of the volume. What the depth does is in which images are seen.
   std::unique_ptr<ConvAttrs> attrs_of_images() const {
@@ -141,33 +171,42 @@ bool is_convolution(const Call& call) {
          is_at_most(c.result[0], kMostBatch);
 }
 
-/// The images that depth `tap` of the kernel sees for each depth of the result. `data` has its padding.
-Expr seen_by(const Convolution& c, const Images& data, int64_t tap) {
-  const lathe::Expr& depths = c.result[2];
-  int64_t stride = c.window.strides[0], first = tap * c.window.dilation[0], n = data.batch,
-          beyond = (c.kernel[2] - 1 - tap) * c.window.dilation[0];
-  // A kernel of depth 1 without stride.
-  const Shape& dims = dims_of(data.expr);
-  if (prove_equal(depths * n, dims[0])) return data.expr;
-  if (n == 1 || stride == 1) return points_of(data.expr, {{{0, first * n, depths * n, stride, beyond * n}}});
-  // Depth lies outside the batch, so a stride takes the n images of a depth and leaves out those of others.
-  Expr apart = reshape(data.expr, {floordiv(dims[0], n), n, dims[1], dims[2], dims[3]}, {-4, -1, n, 0, 0, 0});
-  return reshape(points_of(apart, {{{0, first, depths, stride, beyond}}}),
-                 {depths * n, dims[1], dims[2], dims[3]}, {-3, 0, 0, 0});
-}
+/// What a convolution sees of a volume, its padding along the depth included: that is whole images, and what
+/// is within images is left to their convolution.
+struct Depths {
+  Depths(const Convolution& c, const Images& data) : is_apart(!as_int(data.batch)) {
+    // Images of one depth are beside each other: of a number of them, slices of the batch are slices of
+    // depths, but for strides, which take the images of a depth and leave out those of others.
+    is_apart |= c.window.strides[0] > 1 && !is_int(data.batch, 1);
+    images = is_apart ? 1 : int_value(data.batch);
+    expr = padded(is_apart ? depths_apart(data) : data.expr, c.window.before[0] * images,
+                  c.window.after[0] * images, static_cast<double>(c.attrs.pad_value));
+  }
+  Expr expr;
+  bool is_apart;
+  int64_t images;  // beside each other along the outermost axis, of each depth
+};
 
-/// Padding of the depth is whole images; that within images is left to their convolution.
-Images padded(const Convolution& c, const Images& data) {
-  int64_t before = c.window.before[0] * data.batch, after = c.window.after[0] * data.batch;
-  if (before == 0 && after == 0) return data;
-  DataType dtype = type_of(data.expr)->dtype;
-  Expr fill = typed_constant(full({}, dtype, static_cast<double>(c.attrs.pad_value)));
-  std::vector<Ints> width{{before, after}, {0, 0}, {0, 0}, {0, 0}};
-  return {typed_call("nn.pad", {data.expr, fill}, make<PadAttrs>(width)), data.batch};
+/// The images that depth `tap` of the kernel sees for each depth of the result.
+Expr seen_by(const Convolution& c, const Depths& data, int64_t tap) {
+  const int64_t n = data.images, stride = c.window.strides[0], first = tap * c.window.dilation[0] * n,
+                beyond = (c.kernel[2] - 1 - tap) * c.window.dilation[0] * n;
+  const lathe::Expr count = simplify(c.result[2] * n);
+  Expr e = data.expr;
+  if (as_int(count)) {
+    if (!prove_equal(count, dims_of(e)[0])) e = points_of(e, {{{0, first, count, stride}}});
+  } else {
+    // A slice has no fewer than 0 elements; what is cut off so leaves a number that is known.
+    e = padded(e, -first, -beyond, 0);
+    if (stride > 1) e = points_of(e, {{{0, 0, count, stride}}});
+  }
+  if (!data.is_apart) return e;
+  const Shape& dims = dims_of(e);
+  return reshape(e, {dims[0] * dims[1], dims[2], dims[3], dims[4]}, {-3, 0, 0, 0});
 }
 
 /// All that a result sees as channels: of each group, those of each depth in turn.
-Expr convolution_of_depths(const Convolution& c, const Images& data, const Expr& weight) {
+Expr convolution_of_depths(const Convolution& c, const Depths& data, const Expr& weight) {
   int64_t taps = c.kernel[2], channels = c.kernel[1], groups = c.attrs.groups;
   std::vector<Expr> seen;
   // Joined along the channels, which are (taps, groups, channels) then.
@@ -189,7 +228,7 @@ Expr convolution_of_depths(const Convolution& c, const Images& data, const Expr&
 }
 
 /// For depthwise convolutions: with depths as channels they would not be depthwise any more.
-Expr sum_of_convolutions(const Convolution& c, const Images& data, const Expr& weight) {
+Expr sum_of_convolutions(const Convolution& c, const Depths& data, const Expr& weight) {
   Expr sum;
   for (int64_t tap = 0; tap < c.kernel[2]; ++tap) {
     Expr kernel = typed_call("take", {weight, typed_constant(full({}, kInt32, static_cast<double>(tap)))},
@@ -266,10 +305,11 @@ class ToImages final : public ExprMutator {
 
   Images convolution(const Call& e) {
     Convolution c(e);
-    Images data = padded(c, images_of(e.args[0]));
+    const Images images = images_of(e.args[0]);
+    const Depths data(c, images);
     Expr weight = visit(e.args[1]);
     return {c.is_depthwise() ? sum_of_convolutions(c, data, weight) : convolution_of_depths(c, data, weight),
-            data.batch};
+            images.batch, c.frame_of_result(images)};
   }
 
   /// The call on images; null when none of its operands is, or one can't be.
@@ -282,16 +322,15 @@ class ToImages final : public ExprMutator {
 
   Images elementwise(const Call& e) {
     const Shape& shape = e.checked_type.as<TensorType>()->shape;
-    bool any = false;
     std::vector<Expr> args;
     // With none of them the call stays on volumes: as images it would only gain transposes.
     // Two loops: whether any is decides what the others become.
-    for (const Expr& arg : e.args) any |= images_.count(arg.get()) > 0;
+    const Images* first = first_images(e.args);
     for (const Expr& arg : e.args) {
-      if (any) args.push_back(operand(arg, shape));
-      if (!any || !args.back()) return {};
+      if (first) args.push_back(operand(arg, shape));
+      if (!first || !args.back()) return {};
     }
-    return {typed_call(e.callee.as<OpNode>()->name, args, e.attrs), int_value(shape[0])};
+    return {typed_call(e.callee.as<OpNode>()->name, args, e.attrs), first->batch, first->frame};
   }
 
   /// What broadcasts against images as `arg` does against volumes of `shape`; null when it differs by depth.
@@ -307,17 +346,22 @@ class ToImages final : public ExprMutator {
   Images concatenation(const Call& e) {
     const Tuple* parts = e.args[0].as<Tuple>();
     int64_t axis = ops::attrs_as<ConcatenateAttrs>(e.attrs).axis;
-    bool any = false;
-    if (!parts || (axis != 1 && axis != -4)) return {};
-    for (const Expr& part : parts->items) {
-      if (!is_volume(part)) return {};
-      any |= images_.count(part.get()) > 0;
-    }
-    if (!any) return {};
+    if (!parts || (axis != 1 && axis != -4) ||
+        !std::all_of(parts->items.begin(), parts->items.end(), is_volume))
+      return {};
+    const Images* first = first_images(parts->items);
+    if (!first) return {};
     std::vector<Expr> items;
     for (const Expr& part : parts->items) items.push_back(images_of(part).expr);
-    return {typed_call("concatenate", {typed_tuple(items)}, make<ConcatenateAttrs>(int64_t{1})),
-            int_value(dims_of(parts->items[0])[0])};
+    return {typed_call("concatenate", {typed_tuple(items)}, make<ConcatenateAttrs>(int64_t{1})), first->batch,
+            first->frame};
+  }
+
+  /// Null where none was computed as images.
+  const Images* first_images(const std::vector<Expr>& volumes) const {
+    for (const Expr& volume : volumes)
+      if (auto found = images_.find(volume.get()); found != images_.end()) return &found->second;
+    return nullptr;
   }
 
   /// `original` as images: as it was computed, or transposed once for all who ask.
@@ -328,9 +372,10 @@ class ToImages final : public ExprMutator {
     Images& memo = converted_[original.get()];
     if (memo.expr) return memo;
     const Shape& dims = dims_of(original);
-    Expr moved = transpose(visit(original), {2, 0, 1, 3, 4});
+    const Expr volume = visit(original), moved = transpose(volume, {2, 0, 1, 3, 4});
     const Shape joined{dims[2] * dims[0], dims[1], dims[3], dims[4]};
-    return converted_[original.get()] = {reshape(moved, joined, {-3, 0, 0, 0}), int_value(dims[0])};
+    return converted_[original.get()] = {reshape(moved, joined, {-3, 0, 0, 0}), dims[0],
+                                         as_int(dims[0]) ? nullptr : frame({volume}, "(d2, d0)")};
   }
 
   std::map<const Node*, Images> images_, converted_;

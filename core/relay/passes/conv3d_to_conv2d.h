@@ -11,9 +11,9 @@ namespace lathe::relay {
 /// itself, the result is the sum of a convolution for each depth of the kernel; where the kernel sees depth
 /// alone, each image is a row.
 ///
-/// Channels second, of a number of volumes that is known. Depth, height and width may be open, but not where
-/// several channels are a group, nor where the depth may be less than the kernel's. Others stay. REQUIRES:
-/// types are inferred; the result has its types.
+/// Channels second. The number of volumes, depth, height and width may be open, but not where several
+/// channels are a group, nor where a depth with a stride may be less than the kernel's. Others stay.
+/// REQUIRES: types are inferred; the result has its types.
 Module conv3d_to_conv2d(const Module& module);
 
 }  // namespace lathe::relay
