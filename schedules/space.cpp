@@ -4,6 +4,7 @@
 #include <memory>
 #include <set>
 
+#include "core/arith/simplify.h"
 #include "core/support/error.h"
 #include "core/tir/dims.h"
 #include "core/tir/lower.h"
@@ -259,20 +260,53 @@ int64_t whole_vectors_near(int64_t value, const Target& target) {
   return (value + step / 2) / step * step;
 }
 
+/// The same where it is the results that are to be whole vectors: of an image of 256 rows (n + 1) // 2 - 5
+/// are 123, which has no width that divides it, nor has the product of rows and columns. The next larger
+/// values; as they are where there are none near.
+std::vector<int64_t> with_whole_results(const Func& func, std::vector<int64_t> values, const Target& target) {
+  const std::vector<Var> dims = dims_of(*func);
+  const auto results = std::span(func->params).last(static_cast<size_t>(func->outputs));
+  const auto is_whole = [&](const Var& dim, const VarMap& numbers) {
+    for (const Buffer& result : results)
+      for (const Expr& extent : result->shape) {
+        if (!uses_var(extent, dim.get())) continue;
+        const Expr value = simplify(substitute(extent, numbers));
+        if (as_int(value) && whole_vectors_near(int_value(value), target) != int_value(value)) return false;
+      }
+    return true;
+  };
+  VarMap numbers;
+  for (size_t i = 0; i < dims.size(); ++i) numbers[dims[i].get()] = Expr(values[i]);
+  for (size_t i = 0; i < dims.size(); ++i) {
+    const int64_t most = values[i] + values[i] / 2;
+    for (int64_t value = values[i]; value <= most; ++value) {
+      numbers[dims[i].get()] = Expr(value);
+      if (!is_whole(dims[i], numbers)) continue;
+      values[i] = value;
+      break;
+    }
+    numbers[dims[i].get()] = Expr(values[i]);
+  }
+  return values;
+}
+
 /// The schedule that is chosen for a typical size, on the program itself: splits of open loops leave the
 /// outermost part open, under a guard. The first space that has one which can be built, for that size or a
 /// larger one; the generic space is asked for any program.
 Trace open_trace(const Func& func, const Target& target, Rounding rounding) {
-  constexpr int64_t kScales[] = {1, 2, 4};
   std::vector<int64_t> typical = typical_dims(func);
   for (int64_t& value : typical) value = whole_vectors_near(value, target);
+  std::vector<std::vector<int64_t>> sizes{typical};
+  if (auto whole = with_whole_results(func, typical, target); whole != typical)
+    sizes.push_back(std::move(whole));
+  for (int64_t scale : {2, 4}) {
+    sizes.push_back(typical);
+    // One of a dimension is no size but a case of its own.
+    for (int64_t& value : sizes.back()) value *= value > 1 ? scale : 1;
+  }
   for (const DesignSpace* space : kSpaces)
-    for (int64_t scale : kScales) {
-      std::vector<int64_t> values = typical;
-      // One of a dimension is no size but a case of its own.
-      for (int64_t& value : values) value *= value > 1 ? scale : 1;
+    for (const std::vector<int64_t>& values : sizes)
       if (std::optional<Trace> trace = trace_for(*space, func, values, target, rounding)) return *trace;
-    }
   return plain_trace(func);
 }
 

@@ -196,12 +196,23 @@ std::optional<Cut> cut_of(const Expr& condition, const Block& writer, const Doma
   return std::nullopt;
 }
 
+/// Less than nothing where a < b. Simplification may have divided: of x < y // 16 + 2 this is 16 * x - y -
+/// 17, as it is of what was divided.
+Expr excess_of(const Binary& less) {
+  const Binary* sum = less.b.as<Binary>();
+  const bool has_more = sum && sum->op == BinaryOp::kAdd && as_int(sum->b);
+  const Binary* quotient = has_more ? sum->a.as<Binary>() : sum;
+  if (!quotient || quotient->op != BinaryOp::kFloorDiv || !as_int(quotient->b)) return less.a - less.b;
+  const Expr more = has_more ? sum->b : Expr(0);
+  return (less.a - more + 1) * quotient->b - quotient->a - 1;
+}
+
 /// Where `kept` holds, `condition` does: of the two differences that are less than nothing, the latter's is
 /// no more. A vector begins inside where each of its lanes is.
 bool follows(const Expr& condition, const Expr& kept, const Analyzer& context) {
   const Binary *c = condition.as<Binary>(), *k = kept.as<Binary>();
   if (!c || !k || c->op != BinaryOp::kLt || k->op != BinaryOp::kLt) return false;
-  return context.bound(context.simplify(k->a - k->b - c->a + c->b)).min >= 0;
+  return context.bound(context.simplify(excess_of(*k) - excess_of(*c))).min >= 0;
 }
 
 /// The part of the writer's predicate that does not depend on loops below the one its consumer moves to. The

@@ -540,6 +540,27 @@ func main[n0](x: float32[32, n0 + 6], w: float32[3, 32, 7]) -> (y: float32[3, n0
             std::string::npos);
 }
 
+/// Of 256 x 256 there are 123 x 123 results, which vectors divide as little as 250; and a tile's end is told
+/// by a difference, which is divided where a tile is a number of vectors.
+TEST(DefaultTrace, RowsAndColumnsThatAreDifferencesAreCutIntoVectors) {
+  const std::string rows = "(n0 + 1) // 2 * ((n1 + 1) // 2) - (n0 + 1) // 2 * 5 - (n1 + 1) // 2 * 5 + 25";
+  const tir::Func product = tir::parse_func(
+      "func main[n0, n1](x: float32[32, " + rows +
+      "], w: float32[4, 32], n: float32[n0, n1]) -> (y: float32[4, " + rows +
+      "]) @constants=2 @typical0=256 @typical1=256 {\n  block root {\n" + "for i in 0..4 { for j in 0.." +
+      rows + " { for k in 0..32 {\n" + "block b(spatial o in 0..4 = i, spatial c in 0.." + rows +
+      R"( = j, reduce s in 0..32 = k) {
+        reads x[s, c], w[o, s]
+        writes y[o, c]
+        init { y[o, c] = 0.0 }
+        y[o, c] = y[o, c] + x[s, c] * w[o, s]
+    } } } }
+  }
+})");
+  const tir::Func scheduled = replay(default_trace(product, avx512_target()), product);
+  EXPECT_EQ(vectors_around(scheduled, "b"), 1) << tir::print(scheduled);
+}
+
 /// Rows of a batch follow one another: a tile runs on across their ends.
 TEST(Family, RowsOfAnOpenBatchAreRowsOfOneMatrix) {
   const tir::Func product = tir::parse_func(R"(
