@@ -50,8 +50,7 @@ std::vector<Ref<Load>> loads_of(const Block& block, const Buffer& buffer) {
   return loads;
 }
 
-Analyzer known_in(const Block& block) {
-  Analyzer known;
+Analyzer known_in(const Block& block, Analyzer known) {
   for (const BlockIter& iter : block.iters) known.bind_range(iter.var, iter.extent);
   return known;
 }
@@ -77,8 +76,9 @@ const Load* neutral_load(const Block& block, const Padding& padding) {
 }
 
 /// The padding is all that is seen where `iter` has this value, whatever the others are.
-bool is_outside(const Block& block, const Expr& condition, const BlockIter& iter, int64_t value) {
-  const Analyzer known = known_in(block);
+bool is_outside(const Block& block, const Expr& condition, const BlockIter& iter, int64_t value,
+                const Analyzer& dims) {
+  const Analyzer known = known_in(block, dims);
   const VarMap at{{iter.var.get(), Expr(value)}};
   for (const Expr& part : conjuncts(condition))
     if (is_int(known.simplify(substitute(part, at)), 0)) return true;
@@ -90,10 +90,11 @@ struct Seen {
   int64_t first, end;
 };
 
-Seen seen_values(const Block& block, const Expr& condition, const BlockIter& iter, int64_t extent) {
+Seen seen_values(const Block& block, const Expr& condition, const BlockIter& iter, int64_t extent,
+                 const Analyzer& dims) {
   Seen seen{0, extent};
-  while (seen.end - seen.first > 1 && is_outside(block, condition, iter, seen.first)) ++seen.first;
-  while (seen.end - seen.first > 1 && is_outside(block, condition, iter, seen.end - 1)) --seen.end;
+  while (seen.end - seen.first > 1 && is_outside(block, condition, iter, seen.first, dims)) ++seen.first;
+  while (seen.end - seen.first > 1 && is_outside(block, condition, iter, seen.end - 1, dims)) --seen.end;
   return seen;
 }
 
@@ -127,7 +128,7 @@ Ref<Block> block_named(const Func& program, const std::string& name) {
   return path_to_block(program, name)->back().cast<Block>();
 }
 
-Func crop(const Func& program, const Padding& padding, const std::string& name) {
+Func crop(const Func& program, const Padding& padding, const std::string& name, const Analyzer& dims) {
   Func result = program;
   const size_t variables = block_named(program, name)->iters.size();
   for (size_t i = 0; i < variables; ++i) {
@@ -135,17 +136,17 @@ Func crop(const Func& program, const Padding& padding, const std::string& name) 
     const Load* load = neutral_load(*block, padding);
     const int64_t* extent = as_int(block->iters[i].extent);
     if (!load || !extent || block->iters[i].kind != IterKind::kReduce) continue;
-    const Seen seen = seen_values(*block, padding.condition_at(*load), block->iters[i], *extent);
+    const Seen seen = seen_values(*block, padding.condition_at(*load), block->iters[i], *extent, dims);
     if (seen.end - seen.first < *extent) result = with_values(result, block, i, seen);
   }
   return result;
 }
 
 /// Nobody reads the padding.
-bool is_unseen(const Func& program, const Padding& padding) {
+bool is_unseen(const Func& program, const Padding& padding, const Analyzer& dims) {
   for (const Ref<Block>& reader : consumers_of(program, block_named(program, padding.block)))
     for (const Ref<Load>& load : loads_of(*reader, padding.buffer))
-      if (!known_in(*reader).can_prove(padding.condition_at(*load))) return false;
+      if (!known_in(*reader, dims).can_prove(padding.condition_at(*load))) return false;
   return true;
 }
 
@@ -164,7 +165,7 @@ Func without(const Func& program, const Padding& padding) {
 }
 }  // namespace
 
-Func crop_sums(const Func& program) {
+Func crop_sums(const Func& program, const Analyzer& dims) {
   Func result = program;
   for (const Ref<Block>& block : all_blocks(program)) {
     const auto padding = padding_of(program, *block);
@@ -172,8 +173,8 @@ Func crop_sums(const Func& program) {
     std::vector<std::string> readers;
     for (const Ref<Block>& reader : consumers_of(program, block)) readers.push_back(reader->name);
     const Func before = result;
-    for (const std::string& reader : readers) result = crop(result, *padding, reader);
-    if (result != before && is_unseen(result, *padding)) result = without(result, *padding);
+    for (const std::string& reader : readers) result = crop(result, *padding, reader, dims);
+    if (result != before && is_unseen(result, *padding, dims)) result = without(result, *padding);
   }
   return result;
 }

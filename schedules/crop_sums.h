@@ -1,6 +1,7 @@
 // Sums over windows that see mostly padding.
 #pragma once
 
+#include "core/arith/simplify.h"
 #include "core/tir/stmt.h"
 
 namespace lathe::schedule {
@@ -11,7 +12,8 @@ namespace lathe::schedule {
 /// Values at both ends of a reduction's variable for which all terms are neutral are left out; a padded image
 /// of which nobody reads the padding any more is read itself. 0 times anything is taken for 0, as where
 /// kernels are cropped in models of known sizes (core/relay/passes/crop_kernels.h), which this is for members
-/// of small images. REQUIRES: a canonical program, unscheduled.
-tir::Func crop_sums(const tir::Func& program);
+/// of small images. `dims`: what is known of dimensions that are open. REQUIRES: a canonical program,
+/// unscheduled.
+tir::Func crop_sums(const tir::Func& program, const Analyzer& dims = {});
 
 }  // namespace lathe::schedule

@@ -244,11 +244,51 @@ bool is_convolution(const Func& program) {
   return block && block->reads.size() > 1 && reads_windows(*block);
 }
 
+/// How far apart the elements are that a convolution sees along each direction, the least; 1 where it sees
+/// neighbours.
+int64_t least_dilation(const Func& program) {
+  const std::vector<int64_t> many(dims_of(*program).size(), kTypicalDim);
+  const Ref<Block> block = dominant_reduction(with_dims(program, many));
+  std::vector<Var> vars;
+  for (const BlockIter& iter : block->iters) vars.push_back(iter.var);
+  int64_t least = 0;
+  post_order(block->body, [&](const NodeRef& node) {
+    const Load* load = node.as<Load>();
+    for (const Expr& index : load ? load->indices : std::vector<Expr>{}) {
+      const auto form = linear_form(index, vars);
+      int64_t apart = 0;
+      bool slides = false;
+      for (const BlockIter& iter : block->iters) {
+        if (!form || !form->coefficients.count(iter.var.get()) || is_int(iter.extent, 1)) continue;
+        if (iter.kind == IterKind::kSpatial) slides = true;
+        if (iter.kind == IterKind::kReduce) apart = form->coefficients.at(iter.var.get());
+      }
+      if (slides && apart > 0) least = least == 0 ? apart : std::min(least, apart);
+    }
+  });
+  return std::max<int64_t>(least, 1);
+}
+
 /// What a member is to be for, and how its program comes about.
 struct Grade {
   std::vector<DimValues> dims;
-  bool is_small = false;  // sizes that its dimensions agree in are numbers
+  bool is_small =
+      false;  // sizes that its dimensions agree in are numbers, and it leaves out what sees padding
+  bool is_joined = false;  // rows and columns are one, since nothing tells them apart then
 };
+
+Func cropped(const Func& program, const std::vector<DimValues>& values);
+
+/// Images so small that the kernel, whose elements are far apart, sees one of them at a time: padding is most
+/// of what it would multiply. Nothing where it sees more all the same.
+std::optional<Grade> grade_of_single_taps(const Func& program, const ImageSizes& sizes) {
+  constexpr int64_t kFar = 4;  // images of fewer rows have members of their own
+  const int64_t dilation = least_dilation(program);
+  const auto few = dilation >= kFar ? sizes.of_few_rows(dilation) : std::nullopt;
+  if (!few) return std::nullopt;
+  if (cropped(program, *few) == program) return std::nullopt;
+  return Grade{.dims = *few, .is_small = true, .is_joined = true};
+}
 
 /// Of what is no product of matrices.
 std::vector<Grade> image_grades(const Func& program, const Func& joined) {
@@ -267,6 +307,7 @@ std::vector<Grade> image_grades(const Func& program, const Func& joined) {
         grades.push_back(std::move(grade));
         if (!has_batch) break;
       }
+    if (auto single = grade_of_single_taps(program, sizes)) grades.push_back(std::move(*single));
   }
   const ImageSizes sizes(joined);
   const std::vector<DimValues> any = sizes.of_many_rows();
@@ -379,10 +420,21 @@ Func made_for(Func part, const Func& program, const std::vector<DimValues>& dims
   return part;
 }
 
-Member small_member(const Func& program, const std::vector<DimValues>& dims) {
+/// The program of these values alone, without the sums' terms that are nothing for all of them.
+Func cropped(const Func& program, const std::vector<DimValues>& values) {
+  const std::vector<Var> dims = dims_of(*program);
   std::vector<Bound> bounds;
-  for (const DimValues& each : dims) bounds.push_back({each.min, each.max});
-  return {dims, made_for(crop_sums(with_dims_within(program, bounds)), program, dims), true};
+  Analyzer known;
+  for (size_t i = 0; i < dims.size(); ++i) {
+    bounds.push_back({values[i].min, values[i].max});
+    known.bind(dims[i], bounds.back());
+  }
+  return crop_sums(with_dims_within(program, bounds), known);
+}
+
+Member small_member(const Func& program, const Grade& grade) {
+  const Func small = cropped(program, grade.dims);
+  return {grade.dims, made_for(grade.is_joined ? join_open_dims(small) : small, program, grade.dims), true};
 }
 
 /// One below, at and above multiples of vectors and register tiles, and less than any of these.
@@ -545,7 +597,7 @@ std::vector<Member> family_within(const Func& program, const KnownDims& known) {
   grades.insert(grades.end(), last.begin(), last.end());
   std::vector<Member> family;
   for (const Grade& grade : grades) {
-    family.push_back(grade.is_small ? small_member(program, grade.dims) : member_of(base, grade.dims));
+    family.push_back(grade.is_small ? small_member(program, grade) : member_of(base, grade.dims));
   }
   return family;
 }

@@ -240,6 +240,18 @@ TEST(OnnxOpenPrograms, ProductsOfDimensionsInAnyOrder) {
         {{{"x", {2, 3, 5, 4, 9}}, {"w", {4, 3, 1, 3, 3}}}, {{"x", {4, 3, 1, 7, 3}}, {"w", {4, 3, 1, 3, 3}}}});
 }
 
+/// Of images no larger than the elements of a kernel are apart one element alone sees more than padding.
+TEST(OnnxOpenPrograms, ImagesSmallerThanADilation) {
+  std::vector<Shapes> sizes;
+  for (const auto& [b, h, w] : std::vector<std::tuple<int64_t, int64_t, int64_t>>{
+           {1, 6, 6}, {2, 3, 5}, {3, 6, 7}, {1, 7, 2}, {1, 19, 33}})
+    sizes.push_back({{"x", {b, 3, h, w}}, {"w", {4, 3, 3, 3}}});
+  expect_as_interpreted(
+      {{node("Conv", {"x", "w"}, {"y"}, integers("dilations", {6, 6}) + integers("pads", {6, 6, 6, 6}))},
+       input_of("x", {"b", "3", "h", "w"}) + input_of("w", {"4", "3", "3", "3"})},
+      sizes);
+}
+
 TEST(OnnxOpenPrograms, AttentionOverThePatchesOfAnImage) {
   const std::string windows = integers("kernel_shape", {2, 2}) + integers("strides", {2, 2});
   expect_as_interpreted(

@@ -561,6 +561,48 @@ TEST(DefaultTrace, RowsAndColumnsThatAreDifferencesAreCutIntoVectors) {
   EXPECT_EQ(vectors_around(scheduled, "b"), 1) << tir::print(scheduled);
 }
 
+/// One element of nine sees more than padding where images are no larger than the elements are apart.
+TEST(Family, ImagesSmallerThanADilationHaveAMemberOfASingleTap) {
+  auto family = [](int64_t dilation) {
+    const std::string d = std::to_string(dilation), more = std::to_string(2 * dilation);
+    return family_of(tir::parse_func(
+        "func main[n0, n1](x: float32[16, n0, n1], w: float32[8, 16, 3, 3]) -> (y: float32[8, n0, n1]) "
+        "@constants=2 {\n"
+        "block root { alloc t: float32[16, n0 + " +
+        more + ", n1 + " + more + "]\n" + "for c in 0..16 { for i in 0..n0 + " + more +
+        " { for j in 0..n1 + " + more +
+        " {\n"
+        "block pad(spatial a in 0..16 = c, spatial r in 0..n0 + " +
+        more + " = i, spatial q in 0..n1 + " + more +
+        " = j) {\n"
+        "reads x[a, r - " +
+        d + ", q - " + d +
+        "]\nwrites t[a, r, q]\n"
+        "t[a, r, q] = select(" +
+        d + " <= r && r < n0 + " + d + " && " + d + " <= q && q < n1 + " + d + ", x[a, r - " + d + ", q - " +
+        d +
+        "], 0.0)\n"
+        "} } } }\n"
+        "for o in 0..8 { for i in 0..n0 { for j in 0..n1 { for c in 0..16 { for p in 0..3 { for s in 0..3 {\n"
+        "block b(spatial k in 0..8 = o, spatial r in 0..n0 = i, spatial q in 0..n1 = j, reduce a in 0..16 = "
+        "c, reduce u in 0..3 = p, reduce v in 0..3 = s) {\n"
+        "reads t[a, r + u * " +
+        d + ", q + v * " + d +
+        "], w[k, a, u, v]\nwrites y[k, r, q]\ninit { y[k, r, q] = 0.0 }\n"
+        "y[k, r, q] = y[k, r, q] + t[a, r + u * " +
+        d + ", q + v * " + d +
+        "] * w[k, a, u, v]\n"
+        "} } } } } } }\n} }"));
+  };
+  const auto is_single = [](const Member& member) {
+    return member.is_small && member.dims[0].max == 12 && member.dims[1].max == 12 &&
+           all_blocks(member.program).size() == 1;
+  };
+  const std::vector<Member> far = family(12), near = family(1);
+  EXPECT_EQ(std::count_if(far.begin(), far.end(), is_single), 1);
+  EXPECT_EQ(std::count_if(near.begin(), near.end(), is_single), 0);
+}
+
 /// Rows of a batch follow one another: a tile runs on across their ends.
 TEST(Family, RowsOfAnOpenBatchAreRowsOfOneMatrix) {
   const tir::Func product = tir::parse_func(R"(
