@@ -214,6 +214,25 @@ TEST(OnnxOpenPrograms, Volumes) {
   }
 }
 
+/// Depths that are halved and doubled again are what they were, if they were even: a run finds out.
+TEST(OnnxOpenPrograms, VolumesThatAreJoinedWithSmallerOnes) {
+  const std::string same = integers("pads", {1, 1, 1, 1, 1, 1}), halves = integers("strides", {2, 2, 2});
+  for (const char* batch : {"2", "b"})
+    expect_as_interpreted(
+        {{node("Conv", {"x", "w"}, {"c"}, same),
+          node("MaxPool", {"c"}, {"p"}, halves + integers("kernel_shape", {2, 2, 2})),
+          node("Conv", {"p", "v"}, {"d"}, same), node("ConvTranspose", {"d", "u"}, {"e"}, halves),
+          node("Concat", {"e", "c"}, {"j"}, integer("axis", 1)), node("Conv", {"j", "t"}, {"y"}, same)},
+         input_of("x", {batch, "1", "d", "h", "w"}) + input_of("w", {"2", "1", "3", "3", "3"}) +
+             input_of("v", {"2", "2", "3", "3", "3"}) + input_of("u", {"2", "3", "2", "2", "2"}) +
+             input_of("t", {"2", "5", "3", "3", "3"})},
+        {{{"x", {2, 1, 4, 2, 6}},
+          {"w", {2, 1, 3, 3, 3}},
+          {"v", {2, 2, 3, 3, 3}},
+          {"u", {2, 3, 2, 2, 2}},
+          {"t", {2, 5, 3, 3, 3}}}});
+}
+
 /// As residual networks for video have them.
 TEST(OnnxOpenPrograms, VolumesOfWhichEverySecondDepthIsSeen) {
   const std::string halves = integers("strides", {2, 2, 2});

@@ -350,7 +350,12 @@ class ToImages final : public ExprMutator {
         !std::all_of(parts->items.begin(), parts->items.end(), is_volume))
       return {};
     const Images* first = first_images(parts->items);
-    if (!first) return {};
+    // Numbers of depths that a run is to find equal are not yet, and the frame has one of them.
+    const Shape& result = dims_of(Expr(&e));
+    if (!first || !std::all_of(parts->items.begin(), parts->items.end(), [&](const Expr& part) {
+          return prove_equal(dims_of(part)[0], result[0]) && prove_equal(dims_of(part)[2], result[2]);
+        }))
+      return {};
     std::vector<Expr> items;
     for (const Expr& part : parts->items) items.push_back(images_of(part).expr);
     return {typed_call("concatenate", {typed_tuple(items)}, make<ConcatenateAttrs>(int64_t{1})), first->batch,
