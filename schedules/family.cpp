@@ -49,11 +49,11 @@ bool reads_windows(const Block& block) {
   return found;
 }
 
-/// The extent is one of the dimensions that `chosen` says.
-bool is_one_of(const std::vector<Var>& dims, const std::vector<bool>& chosen, const Expr& extent) {
+/// No other dimensions are in the extent than `chosen` says: the frames of clips are (d + 1) // 2 * n images.
+bool is_of(const std::vector<Var>& dims, const std::vector<bool>& chosen, const Expr& extent) {
   for (size_t i = 0; i < dims.size(); ++i)
-    if (chosen[i] && extent.same_as(dims[i].get())) return true;
-  return false;
+    if (!chosen[i] && uses_var(extent, dims[i].get())) return false;
+  return true;
 }
 
 /// Rows and columns of a program's tensors at images of a size, and batches, which are of one image where
@@ -130,9 +130,7 @@ class ImageSizes {
   bool is_batch(const Var& dim) const {
     return std::all_of(program_->params.begin(), program_->params.end(), [&](const Buffer& param) {
       for (size_t d = 0; d < param->shape.size(); ++d)
-        if (uses_var(param->shape[d], dim.get()) &&
-            (d > 0 || param->shape.size() < 3 || !param->shape[d].same_as(dim.get())))
-          return false;
+        if (uses_var(param->shape[d], dim.get()) && (d > 0 || param->shape.size() < 3)) return false;
       return true;
     });
   }
@@ -168,7 +166,7 @@ class ImageSizes {
     const size_t count = program_->params.size();
     for (size_t p = 0; p < count; ++p)
       for (const Expr& extent : program_->params[p]->shape) {
-        if (as_int(extent) || is_one_of(dims_, batch_, extent)) continue;
+        if (as_int(extent) || is_of(dims_, batch_, extent)) continue;
         if (along && !uses_var(extent, dims_[*along].get())) continue;
         const bool is_result = p + static_cast<size_t>(program_->outputs) >= count;
         const std::optional<int64_t> now = at(extent, size, along);
@@ -203,7 +201,7 @@ class ImageSizes {
         // An extent that has no name has no number: the program is refused when it is lowered.
         const Expr& extent = program_->params[p]->shape[d];
         const int64_t* rows = as_int(sized->params[p]->shape[d]);
-        if (as_int(extent) || is_one_of(dims_, batch_, extent) || !rows) continue;
+        if (as_int(extent) || is_of(dims_, batch_, extent) || !rows) continue;
         result.least = std::min(result.least, *rows);
         if (p + static_cast<size_t>(program_->outputs) >= count)
           result.most_of_results = std::max(result.most_of_results, *rows);

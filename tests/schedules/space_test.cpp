@@ -603,6 +603,27 @@ TEST(Family, ImagesSmallerThanADilationHaveAMemberOfASingleTap) {
   EXPECT_EQ(std::count_if(near.begin(), near.end(), is_single), 0);
 }
 
+/// The frames of all clips are a batch, however many a clip has: a kernel is made for one of them, as of
+/// images.
+TEST(Family, FramesOfClipsAreABatch) {
+  const std::string frames = "(n0 + 1) // 2 * n1";
+  const std::vector<Member> family = family_of(tir::parse_func(
+      "func main[n0, n1, n2](x: float32[" + frames + ", n2 + 2, 16], w: float32[8, 16, 3]) -> (y: float32[" +
+      frames + ", n2, 8]) @constants=2 {\n  block root { for a in 0.." + frames +
+      R"( { for i in 0..n2 { for o in 0..8 { for c in 0..16 { for p in 0..3 {
+    block b(spatial b in 0..)" +
+      frames +
+      R"( = a, spatial r in 0..n2 = i, spatial k in 0..8 = o, reduce d in 0..16 = c, reduce u in 0..3 = p) {
+      reads x[b, r + u, d], w[k, d, u]
+      writes y[b, r, k]
+      init { y[b, r, k] = 0.0 }
+      y[b, r, k] = y[b, r, k] + x[b, r + u, d] * w[k, d, u]
+  } } } } } } }
+})"));
+  for (size_t batch : {0, 1}) EXPECT_EQ(family.back().dims[batch].typical, 1);
+  EXPECT_GT(family.back().dims[2].typical, 1);
+}
+
 /// Rows of a batch follow one another: a tile runs on across their ends.
 TEST(Family, RowsOfAnOpenBatchAreRowsOfOneMatrix) {
   const tir::Func product = tir::parse_func(R"(
