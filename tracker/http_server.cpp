@@ -17,6 +17,7 @@
 #include <boost/beast/core/tcp_stream.hpp>
 #include <boost/beast/http.hpp>
 #include <boost/beast/ssl/ssl_stream.hpp>
+#include <list>
 #include <nlohmann/json.hpp>
 #include <thread>
 
@@ -40,6 +41,7 @@ constexpr auto kStreamBeat =
 // A head has at most kHeadBytes, but a map of thousands of one-letter names costs more than its text.
 constexpr size_t kMostQueries = 32;
 constexpr size_t kPieceBytes = 256 << 10;  // of an upload: hashed in a fraction of a millisecond
+constexpr double kPaceAtFirst = 64 << 10;  // as if so many bytes had passed when a transfer begins
 
 int hex_digit(char c) {
   if (c >= '0' && c <= '9') return c - '0';
@@ -126,6 +128,8 @@ struct Server::Impl {
   size_t connections = 0;
   uint64_t waits = 0;                              // for a request's head, ever
   std::map<uint64_t, beast::tcp_stream*> waiting;  // for one now, the longest first
+  struct Transfer;
+  std::list<Transfer*> transfers;  // bodies and answers on their way
   // Connections end with the context, at the latest, and use what stands before it.
   asio::io_context context{1};
   asio::thread_pool disk{1};  // that uploads wait for
@@ -185,7 +189,8 @@ struct Server::Impl {
         co_await pause.async_wait(asio::redirect_error(use_awaitable, error));
         continue;
       }
-      // Whoever opens connections and says nothing (slowloris) only pushes out others that say nothing.
+      // Whoever opens connections and says nothing (slowloris), or hardly anything, only pushes out others
+      // that do.
       if (connections >= kConnections && !show_out()) continue;  // closed at once
       ++connections;
       asio::co_spawn(context, connection(std::move(socket)), [this](const std::exception_ptr&) {
@@ -194,14 +199,45 @@ struct Server::Impl {
     }
   }
 
-  /// Closes the connection that has waited longest without asking anything. False when all are being served.
+  /// Closes the connection that has waited longest without asking anything; where none waits, the one whose
+  /// body or answer is slowest. False when all listen to events.
   bool show_out() {
-    if (waiting.empty()) return false;
-    beast::tcp_stream* longest = waiting.begin()->second;
-    waiting.erase(waiting.begin());
-    longest->close();
-    return true;
+    beast::tcp_stream* out = nullptr;
+    if (!waiting.empty()) {
+      out = waiting.begin()->second;
+      waiting.erase(waiting.begin());
+    } else {
+      const auto now = std::chrono::steady_clock::now();
+      double least = 0;
+      for (const Transfer* transfer : transfers) {
+        if (!transfer->stream.socket().is_open()) continue;  // shown out, and has not noticed yet
+        const double pace = transfer->pace(now);
+        if (!out || pace < least) out = &transfer->stream, least = pace;
+      }
+    }
+    if (out) out->close();
+    return out != nullptr;
   }
+
+  /// A body or an answer on its way, as long as it lives: among those of which the slowest makes room.
+  struct Transfer {
+    Transfer(Impl& server, beast::tcp_stream& s)
+        : stream(s), list(server.transfers), place(list.insert(list.end(), this)) {}
+    ~Transfer() { list.erase(place); }
+    Transfer(const Transfer&) = delete;
+    Transfer& operator=(const Transfer&) = delete;
+    double pace(std::chrono::steady_clock::time_point now) const {
+      return (kPaceAtFirst + static_cast<double>(bytes)) / std::chrono::duration<double>(now - begun).count();
+    }
+
+    beast::tcp_stream& stream;
+    const std::chrono::steady_clock::time_point begun = std::chrono::steady_clock::now();
+    uint64_t bytes = 0;
+
+   private:
+    std::list<Transfer*>& list;
+    const std::list<Transfer*>::iterator place;
+  };
 
   /// Among those who wait, as long as it lives.
   /// By number and not by stream, so that the first of the map is whoever came to wait first.
@@ -240,6 +276,9 @@ struct Server::Impl {
     }
     co_await converse(secure, beast::get_lowest_layer(secure));
     error_code ignored;
+    // It waits for the client's own, which may never come: of a stream there is no limit of time left.
+    beast::get_lowest_layer(secure).expires_after(kHeadTime);
+    const Wait wait(*this, beast::get_lowest_layer(secure));
     // close_notify (RFC 8446, 6.1): without it a client cannot tell an answer's end from one cut short.
     co_await secure.async_shutdown(asio::redirect_error(use_awaitable, ignored));
   }
@@ -299,7 +338,7 @@ struct Server::Impl {
       }
       // A stream ends with its connection: there is no length after which another answer could begin.
       if (response.events) {
-        co_await stream_events(stream, clock, response);
+        co_await stream_events(stream, clock, response, head_only);
         co_return;
       }
       co_await respond(stream, clock, response, keep_alive, head_only);
@@ -318,18 +357,21 @@ struct Server::Impl {
     if (request.sink) {
       bhttp::request_parser<bhttp::buffer_body> parser(std::move(head));
       std::vector<char> piece(kPieceBytes);
-      // Others are answered between two pieces, on the same thread.
-      while (!parser.is_done() && !error && !no_room) {
-        parser.get().body().data = piece.data();
-        parser.get().body().size = piece.size();
-        clock.expires_after(settings.idle_time);
-        co_await bhttp::async_read_some(stream, buffer, parser, asio::redirect_error(use_awaitable, error));
-        // The piece is full, which is no mistake.
-        // buffer_body's way to say that the piece must be taken away before it goes on.
-        if (error == bhttp::error::need_buffer) error = {};
-        no_room = refused_by([&] {
-          request.sink->add({piece.data(), piece.size() - parser.get().body().size});
-        });
+      {
+        Transfer transfer(*this, clock);
+        // Others are answered between two pieces, on the same thread.
+        while (!parser.is_done() && !error && !no_room) {
+          parser.get().body().data = piece.data();
+          parser.get().body().size = piece.size();
+          clock.expires_after(settings.idle_time);
+          co_await bhttp::async_read_some(stream, buffer, parser, asio::redirect_error(use_awaitable, error));
+          // The piece is full, which is no mistake.
+          // buffer_body's way to say that the piece must be taken away before it goes on.
+          if (error == bhttp::error::need_buffer) error = {};
+          const size_t bytes = piece.size() - parser.get().body().size;
+          transfer.bytes += bytes;
+          no_room = refused_by([&] { request.sink->add({piece.data(), bytes}); });
+        }
       }
       if (!error && !no_room) no_room = co_await complete(*request.sink);
     } else if (!no_room) {
@@ -339,6 +381,7 @@ struct Server::Impl {
       bhttp::request_parser<bhttp::string_body> parser(std::move(head));
       parser.body_limit(kBodyBytes);
       clock.expires_after(settings.idle_time);
+      const Transfer transfer(*this, clock);
       co_await bhttp::async_read(stream, buffer, parser, asio::redirect_error(use_awaitable, error));
       // Kept only on the way out: where it was too long, what came of it is dropped with the parser.
       request.body = std::move(parser.get().body());
@@ -404,22 +447,26 @@ struct Server::Impl {
                               bool head_only) {
     bhttp::response_serializer<Body> serializer(message);
     serializer.split(head_only);
+    Transfer transfer(*this, clock);
     // One write at a time, each with its own limit: a client that reads slowly may take long, one that does
     // not read is cut off.
     while (head_only ? !serializer.is_header_done() : !serializer.is_done()) {
       clock.expires_after(settings.idle_time);
-      co_await bhttp::async_write_some(stream, serializer, use_awaitable);
+      transfer.bytes += co_await bhttp::async_write_some(stream, serializer, use_awaitable);
     }
   }
 
   template <typename Stream>
-  asio::awaitable<void> stream_events(Stream& stream, beast::tcp_stream& clock, const Response& response) {
+  asio::awaitable<void> stream_events(Stream& stream, beast::tcp_stream& clock, const Response& response,
+                                      bool head_only) {
     bhttp::response<bhttp::empty_body> message{bhttp::status::ok, 11};
     add_headers(message, response, false);
     message.set(bhttp::field::content_type, "text/event-stream");
     bhttp::response_serializer<bhttp::empty_body> serializer(message);
     clock.expires_after(settings.idle_time);
     co_await bhttp::async_write_header(stream, serializer, use_awaitable);
+    // A proxy would take events for the next answer (RFC 9112, 6.3).
+    if (head_only) co_return;
     int64_t after = response.first_event;
     auto spoke = std::chrono::steady_clock::now();
     // `last` comes from events(): the job is over, or the token void. What was told before

@@ -126,6 +126,27 @@ TEST(HttpServer, RefusesInJson) {
   close(client);
 }
 
+/// What follows the head of an answer to HEAD is the next answer to whoever stands between, a proxy say.
+TEST(HttpServer, TellsNoEventsToWhoAsksForTheHead) {
+  Server server({.admit = [](const Request&) { return std::nullopt; },
+                 .handle =
+                     [](const Request&) {
+                       return Response{.events = [](int64_t, bool& last) {
+                         last = true;
+                         return std::vector<Event>{{1, "state", "{}"}};
+                       }};
+                     },
+                 .sink = [](const Request&) { return nullptr; }});
+  const int client = connect_to(server.port());
+  const char ask[] = "HEAD / HTTP/1.1\r\nHost: localhost\r\n\r\n";
+  EXPECT_EQ(send(client, ask, sizeof ask - 1, 0), static_cast<ssize_t>(sizeof ask - 1));
+  std::string answer(1 << 16, '\0');
+  answer.resize(static_cast<size_t>(recv(client, answer.data(), answer.size(), MSG_WAITALL)));
+  EXPECT_NE(answer.find("text/event-stream"), std::string::npos) << answer;
+  EXPECT_TRUE(answer.ends_with("\r\n\r\n")) << answer;
+  close(client);
+}
+
 /// As browsers keep connections whose next request may come. What they hold of the server is there until they
 /// have gone.
 TEST(HttpServer, EndsWithConnectionsThatAskNothing) {

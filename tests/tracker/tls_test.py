@@ -3,6 +3,8 @@
 
 import json
 import os
+import resource
+import ssl
 import subprocess
 import sys
 import tempfile
@@ -58,6 +60,23 @@ def serves(folder, authority, other):
               "the tracker serves no more")
 
 
+def half_goodbyes(folder, authority):
+    """Clients that have their answers and do not say goodbye: what TLS waits for is to cost nobody a place."""
+    certificate, key = authority.issue("polite")
+    strangers = ssl.create_default_context(cafile=authority.certificate)
+    with Tracker(folder, "--tls-certificate", certificate, "--tls-key", key) as tracker:
+        silent = []
+        for _ in range(1024 + 1):  # kConnections, and one
+            try:
+                silent.append(strangers.wrap_socket(tracker.connect(), server_hostname="127.0.0.1"))
+                silent[-1].sendall(b"GET /v1/status HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+                check(b" 200 " in silent[-1].recv(4096), "no answer")
+            except OSError as error:
+                sys.exit(f"FAILED: {len(silent) - 1} clients that do not say goodbye keep others out: {error}")
+        for client in silent:
+            client.close()
+
+
 def of_a_strange_certificate(folder, authority, name, **how):
     """What a client says to a server with it."""
     certificate, key = authority.issue(name, **how)
@@ -97,6 +116,9 @@ def main():
         refused(of_a_strange_certificate(folder, authority, "old", days=-1), "expired")
         refused(of_a_strange_certificate(folder, authority, "elsewhere", host="farm.example"), "127.0.0.1")
         bad_files(folder, authority)
+    with tempfile.TemporaryDirectory() as folder:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (4096, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
+        half_goodbyes(folder, Authority(folder, "authority"))
     print("served over TLS; 12 mistakes told")
 
 
