@@ -1,13 +1,23 @@
 // TOML as flags want it: every value a text, with the line it stands in.
 #include "cli/config_file.h"
 
-#include <toml++/toml.h>
-
 #include <algorithm>
+#include <cctype>
+#include <cstring>
 #include <filesystem>
 
 #include "core/support/error.h"
 #include "core/support/text.h"
+
+namespace {
+/// toml++ takes some files for impossible: sections that begin with no name, by 3.3.0.
+struct Impossible {};
+constexpr void require_possible(bool condition) {
+  if (!condition) throw Impossible();
+}
+}  // namespace
+#define TOML_ASSERT(condition) require_possible(static_cast<bool>(condition))
+#include <toml++/toml.h>
 
 namespace lathe::cli {
 namespace {
@@ -48,13 +58,31 @@ Entry entry_of(const std::string& section, const std::string& key, const toml::n
   return entry;
 }
 
+/// Of the first section that begins with no name; 0 without one.
+int line_without_name(const std::string& text) {
+  int line = 0;
+  for (const std::string& each : split_text(text, '\n')) {
+    ++line;
+    const size_t begin = each.find_first_not_of(" \t");
+    if (begin == std::string::npos || each[begin] != '[') continue;
+    const size_t name = each.find_first_not_of(" \t[");
+    if (name == std::string::npos) return line;
+    if (!std::isalnum(static_cast<unsigned char>(each[name])) && !std::strchr("_-\"']", each[name]))
+      return line;
+  }
+  return 0;
+}
+
 toml::table parse(const std::string& path) {
   std::error_code error;
   // A pipe of that name would be waited for.
   if (fs::status(path, error).type() != fs::file_type::regular) fail("{} is not a file", path);
   if (fs::file_size(path, error) > kMostBytes) fail("{} is larger than {} bytes", path, kMostBytes);
+  const std::string text = read_file(path);
   try {
-    return toml::parse(read_file(path));
+    return toml::parse(text);
+  } catch (const Impossible&) {
+    fail("{}:{}: a section needs a name, as in [tune]", path, line_without_name(text));
   } catch (const toml::parse_error& problem) {
     fail("{}:{}:{}: {}", path, problem.source().begin.line, problem.source().begin.column,
          problem.description());

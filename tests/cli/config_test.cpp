@@ -112,6 +112,8 @@ TEST_F(Config, MistakesAreOneMessageAndExitCode2) {
            {"thread = 2\n", "lathe.toml:1: unknown key `thread`; did you mean `threads`?"},
            {"builders = 2\n",
             "lathe.toml:1: `builders` is of `tune worker` alone: it belongs into the section [worker]"},
+           {"threads = 2\n[\n", "lathe.toml:2: a section needs a name, as in [tune]"},
+           {"[tune]\n\n [[ .a]]\n", "lathe.toml:3: a section needs a name, as in [tune]"},
            {"worker = 'x'\n", "lathe.toml:1: `worker` is a section: write [worker]"},
            {"[bench]\nthreads = '2'\n", "lathe.toml:2: threads must be an integer"},
            {"threads = 2.5\n", "lathe.toml:1: threads must be an integer"},
