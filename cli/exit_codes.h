@@ -24,7 +24,7 @@ inline constexpr ExitCodeRow kExitCodes[] = {
     {kNegative, "the answer is no: a regression, a mismatch, nothing measured, nothing known"},
     {kBadInput, "usage, a bad or unwritable file, an unknown name, a wrong configuration"},
     {kInconclusive, "measured, but too noisy to decide"},
-    {kUnfit, "this machine cannot do it: memory, its CPU, a missing device, no fitting worker"},
+    {kUnfit, "this machine cannot do it: memory, a full disk, its CPU, a missing device, no fitting worker"},
     {kService, "the tracker refuses or cannot be reached"},
     {kInterrupted, "stopped by SIGINT or SIGTERM; what was measured is kept"},
 };

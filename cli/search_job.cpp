@@ -25,6 +25,7 @@
 #include "schedules/schedule.h"
 #include "schedules/space.h"
 #include "tracker/search_link.h"
+#include "tracker/searcher.h"
 #include "workers/confine.h"
 #include "workers/local_worker.h"
 
@@ -34,6 +35,7 @@ namespace {
 using nlohmann::json;
 using Clock = std::chrono::steady_clock;
 
+static_assert(kUnfit == tracker::kSearcherUnfit);
 constexpr int kLinkDescriptor = 3;  // where the tracker puts it (tracker/searcher.cpp)
 
 /// JSON has no infinity.

@@ -381,6 +381,13 @@ bool JobKeeper::run_once(Search& search, db::Store& store) {
   // Where a file lies here is nothing that its owner could know.
   for (const std::string prefix = job_folder(search.job.uuid) + "/"; said.find(prefix) != std::string::npos;)
     said.erase(said.find(prefix), prefix.size());
+  // Nothing is wrong with the job: when there is memory or room, its owner resumes it. Not by itself, for who
+  // parses a stranger's model may say so for ever.
+  if (nonsense.empty() && WIFEXITED(status) && WEXITSTATUS(status) == kSearcherUnfit) {
+    log(fmt::format("job {} is stopped: {}", search.job.uuid, said));
+    store.set_served_state(id, db::JobState::kStopped, said);
+    return true;
+  }
   // An exit code is a decision of the program (bad model, no schedule); a signal is not, and
   // may not come again.
   if (nonsense.empty() && WIFEXITED(status) && WEXITSTATUS(status) != 0) {  // it says why, and would again

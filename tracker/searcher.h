@@ -8,6 +8,10 @@
 
 namespace lathe::tracker {
 
+/// A searcher ends with this where what was given is right and its machine cannot do it, for want of memory
+/// or room: the exit code of Unfit (cli/exit_codes.h).
+inline constexpr int kSearcherUnfit = 4;
+
 /// A searcher process with its socket; killed and waited for when it goes.
 class Searcher {
  public:

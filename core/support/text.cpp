@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "core/support/error.h"
+#include "core/support/unfit.h"
 
 namespace lathe {
 
@@ -116,7 +117,9 @@ void write_file(const std::string& path, std::span<const std::string_view> piece
   if (!error && rename(temporary.c_str(), path.c_str()) != 0) error = errno;
   if (error) {
     unlink(temporary.c_str());
-    fail("cannot write {}: {}", path, std::strerror(error));
+    const std::string problem = fmt::format("cannot write {}: {}", path, std::strerror(error));
+    if (error == ENOSPC || error == EDQUOT) throw Unfit(problem);
+    throw Error(problem);
   }
 }
 

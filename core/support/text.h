@@ -37,8 +37,8 @@ std::string join_text(const std::vector<std::string>& items, std::string_view se
 std::string read_file(const std::string& path);
 
 /// Writes the file through a temporary beside it and a rename, so that it is old or new, never between.
-/// Throws Error "cannot write PATH: reason" (a full disk, say), leaving nothing behind. What is no file, a
-/// device or a pipe, is written to.
+/// Throws Error "cannot write PATH: reason", leaving nothing behind; Unfit where the disk is full. What is no
+/// file, a device or a pipe, is written to.
 void write_file(const std::string& path, std::string_view bytes);
 
 /// The same with the bytes in pieces, written one after another.

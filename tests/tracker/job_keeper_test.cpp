@@ -152,6 +152,17 @@ TEST(JobKeeper, CountsNoFailureOfTheDatabaseAsACrash) {
   EXPECT_TRUE(soon([&] { return greedy.farm.submitted > 0; }));
 }
 
+/// A full disk while the module is written would else cost the whole search.
+TEST(JobKeeper, StopsAJobThatThisMachineHasNoRoomFor) {
+  Office office("echo 'error: cannot write net.lathe: No space left on device' >&2; exit 4");
+  for (int life = 0; life < 2; ++life) {
+    ASSERT_TRUE(soon([&] { return office.state() == db::JobState::kStopped; }));
+    EXPECT_EQ(office.store.served_job(office.job.id).message,
+              "cannot write net.lathe: No space left on device");
+    EXPECT_TRUE(office.keeper->resume(office.job.id));
+  }
+}
+
 /// A worker that comes is told by nobody; of the jobs without one the most urgent then begins.
 TEST(JobKeeper, LooksAtALongQueueWhenAWorkerComes) {
   TemporaryFolder folder;
