@@ -33,6 +33,13 @@ constexpr milliseconds kLook{500}, kStopWait{4000};
 /// From the end of its link to that of a searcher, which frees its memory meanwhile.
 constexpr milliseconds kEndWait{60000};
 
+/// Where a searcher left no module, or something else under its name, there is none.
+void take_module(const std::string& name, const fs::path& from, const fs::path& to) {
+  // A row of the database, which may come from anybody, leads nowhere else.
+  if (fs::path(name).filename() == name && fs::is_regular_file(fs::symlink_status(from / name)))
+    fs::rename(from / name, to / name);
+}
+
 }  // namespace
 
 struct JobKeeper::Search {
@@ -305,21 +312,24 @@ bool JobKeeper::run_once(Search& search, db::Store& store) {
   const db::ServedJobId id = search.job.id;
   search.job = store.served_job(id);
   const JobRequest request = parse_job_request(search.job.request);
+  // A searcher may write in a folder of its own within the job's. What stands beside that is ours: it is
+  // opened, replaced and shown again in each life, whatever a searcher might have put there.
+  const std::string folder = job_folder(search.job.uuid), its_folder = folder + "/search";
   SearchOrder order{.request = search.job.request,
                     .target = search.device.target,
                     .machine = search.device.machine,
-                    .folder = job_folder(search.job.uuid),
+                    .folder = its_folder,
                     .resume = search.job.job};
   // Its budget of time is for all lives together.
   if (order.resume) order.seconds_used = store.job(*order.resume).seconds_used;
-  fs::create_directories(order.folder);
+  fs::create_directories(its_folder);
   if (!request.model_digest.empty()) {  // under its own name, whose ending says what it is
-    order.file = order.folder + "/" + fs::path(request.model).filename().string();
+    order.file = folder + "/" + fs::path(request.model).filename().string();
     // Left by an earlier life.
     fs::remove(order.file);
     fs::create_symlink(blob_path(request.model_digest), order.file);
   }
-  const std::string log_file = order.folder + "/search.log";
+  const std::string log_file = folder + "/search.log";
   SearchEnding ending;
   std::string nonsense, excess;
   std::exception_ptr ours;
@@ -367,7 +377,8 @@ bool JobKeeper::run_once(Search& search, db::Store& store) {
   if (ending.done && WIFEXITED(status)) {
     // The state last: who sees a job that is done finds all that it left.
     store.set_served_report(id, ending.report);
-    write_file(job_folder(search.job.uuid) + "/report.txt", ending.text);
+    write_file(folder + "/report.txt", ending.text);
+    take_module(search.job.model_name + ".lathe", its_folder, folder);
     store.set_served_state(id, db::JobState::kDone);
     return true;
   }
@@ -379,8 +390,8 @@ bool JobKeeper::run_once(Search& search, db::Store& store) {
   // Shown to the job's owner, who is not to learn of this machine what is none of their business.
   std::string said = tail_of_log(log_file);
   // Where a file lies here is nothing that its owner could know.
-  for (const std::string prefix = job_folder(search.job.uuid) + "/"; said.find(prefix) != std::string::npos;)
-    said.erase(said.find(prefix), prefix.size());
+  for (const std::string& prefix : {its_folder + "/", folder + "/"})
+    while (said.find(prefix) != std::string::npos) said.erase(said.find(prefix), prefix.size());
   // Nothing is wrong with the job: when there is memory or room, its owner resumes it. Not by itself, for who
   // parses a stranger's model may say so for ever.
   if (nonsense.empty() && WIFEXITED(status) && WEXITSTATUS(status) == kSearcherUnfit) {

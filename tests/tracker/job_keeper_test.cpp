@@ -152,6 +152,24 @@ TEST(JobKeeper, CountsNoFailureOfTheDatabaseAsACrash) {
   EXPECT_TRUE(soon([&] { return greedy.farm.submitted > 0; }));
 }
 
+/// What it leaves in its folder costs it its own lives, and is not taken for a trouble of the disk that may
+/// pass.
+TEST(JobKeeper, IsNotHeldUpByWhatASearcherLeaves) {
+  TemporaryFolder folder;
+  SilentFarm farm;
+  db::Store store(folder / "tuning.db");
+  const db::ServedJob job = store.add_served_job(
+      {.owner = "alice",
+       .model_name = "net",
+       .request = to_json({.model = "net.onnx", .model_digest = std::string(64, 'a'), .trials = 10})});
+  JobKeeper keeper({.database = folder / "tuning.db",
+                    .folder = folder / "files",
+                    .searcher = {PYTHON, OBSTRUCTING_SEARCHER}},
+                   farm);
+  EXPECT_TRUE(soon([&] { return store.served_job(job.id).state == db::JobState::kFailed; }));
+  EXPECT_EQ(store.served_job(job.id).crashes, 3);
+}
+
 /// A full disk while the module is written would else cost the whole search.
 TEST(JobKeeper, StopsAJobThatThisMachineHasNoRoomFor) {
   Office office("echo 'error: cannot write net.lathe: No space left on device' >&2; exit 4");
