@@ -67,7 +67,7 @@ JobKeeper::~JobKeeper() {
     for (auto& [id, search] : searches_) {
       // Their rows stay as they are: the next tracker takes up running jobs first.
       if (search->wanted == db::JobState::kDone) search->wanted = db::JobState::kRunning;
-      if (search->pid > 0) kill(search->pid, SIGTERM);
+      if (search->pid > 0) signal_searcher(search->pid, SIGTERM);
     }
     changed_.notify_all();
   }
@@ -82,7 +82,7 @@ JobKeeper::~JobKeeper() {
     };
     if (!changed_.wait_for(lock, kStopWait, all_ended))
       for (auto& [id, search] : searches_)
-        if (search->pid > 0) kill(search->pid, SIGKILL);
+        if (search->pid > 0) signal_searcher(search->pid, SIGKILL);
   }
   // Without the lock: each takes it at its end.
   for (auto& [id, search] : searches_) search->thread.join();
@@ -125,7 +125,7 @@ bool JobKeeper::end(db::ServedJobId id, db::JobState state, int signal) {
     Search& search = *found->second;
     search.wanted = state;
     search.kill_at = Clock::now() + kStopWait;
-    if (search.pid > 0) kill(search.pid, signal);
+    if (search.pid > 0) signal_searcher(search.pid, signal);
     changed_.notify_all();
   } else if (state == db::JobState::kCancelled) {
     // Where a searcher runs, its thread does that at its end, when nothing can be submitted any more.
@@ -161,7 +161,7 @@ void JobKeeper::keep() {
     for (auto it = searches_.begin(); it != searches_.end();) {
       Search& search = *it->second;
       if (!search.ended) {
-        if (search.pid > 0 && Clock::now() >= search.kill_at) kill(search.pid, SIGKILL);
+        if (search.pid > 0 && Clock::now() >= search.kill_at) signal_searcher(search.pid, SIGKILL);
         ++it;
         continue;
       }
@@ -359,7 +359,7 @@ bool JobKeeper::run_once(Search& search, db::Store& store) {
     } catch (...) {
       ours = std::current_exception();
     }
-    if (!served) kill(searcher.pid(), SIGKILL);
+    if (!served) signal_searcher(searcher.pid(), SIGKILL);
     // One that has closed the link may still not end; nobody waits for it with the lock held.
     lock.lock();
     search.kill_at = std::min(search.kill_at, Clock::now() + kEndWait);

@@ -41,7 +41,7 @@ Searcher::Searcher(const std::vector<std::string>& command, const std::string& l
 Searcher::~Searcher() {
   close(socket_);
   if (pid_ < 0) return;
-  kill(pid_, SIGKILL);
+  signal_searcher(pid_, SIGKILL);
   waitpid(pid_, nullptr, 0);
 }
 
@@ -53,9 +53,16 @@ void Searcher::await_end() const {
 }
 
 int Searcher::wait() {
+  // What it has left running goes with it.
+  signal_searcher(pid_, SIGKILL);
   int status = 0;
   waitpid(std::exchange(pid_, -1), &status, 0);
   return status;
+}
+
+void signal_searcher(pid_t searcher, int signal) {
+  // It is the first of its group (spawn), and of the calls that it may make none leaves a group.
+  kill(signal == SIGKILL ? -searcher : searcher, signal);
 }
 
 std::string tail_of_log(const std::string& path) {

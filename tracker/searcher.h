@@ -33,6 +33,10 @@ class Searcher {
   int socket_ = -1;
 };
 
+/// SIGKILL goes to all that the searcher has started as well, which may hold its link, and is taken for the
+/// searcher as long as that is open. REQUIRES: nobody has waited for it yet.
+void signal_searcher(pid_t searcher, int signal);
+
 /// The last lines of a searcher's log, which say what went wrong.
 std::string tail_of_log(const std::string& path);
 

@@ -5,11 +5,14 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <filesystem>
+#include <fstream>
 #include <functional>
 #include <future>
 #include <thread>
 
 #include "core/support/temporary_folder.h"
+#include "core/support/text.h"
 #include "core/tir/target.h"
 #include "db/database_error.h"
 #include "tracker/farm.h"
@@ -168,6 +171,22 @@ TEST(JobKeeper, IsNotHeldUpByWhatASearcherLeaves) {
                    farm);
   EXPECT_TRUE(soon([&] { return store.served_job(job.id).state == db::JobState::kFailed; }));
   EXPECT_EQ(store.served_job(job.id).crashes, 3);
+}
+
+/// It may run programs, the linker for one. One that is left behind holds the link, and with it the job's
+/// place.
+TEST(JobKeeper, EndsWhatASearcherHasStarted) {
+  Office office("echo started >&2; sleep 600 & echo $! > $(dirname $(readlink /proc/$$/fd/2))/child; wait");
+  const std::string file = office.keeper->job_folder(office.job.uuid) + "/child";
+  ASSERT_TRUE(soon([&] { return std::filesystem::exists(file) && std::filesystem::file_size(file) > 0; }));
+  const std::string child = read_file(file);
+  const auto is_running = [&] {  // whoever should wait for it may not do so
+    std::ifstream words("/proc/" + child.substr(0, child.find('\n')) + "/cmdline");
+    return words.peek() != std::ifstream::traits_type::eof();
+  };
+  EXPECT_TRUE(is_running());
+  EXPECT_TRUE(office.keeper->cancel(office.job.id));
+  EXPECT_TRUE(soon([&] { return !is_running(); }));
 }
 
 /// A full disk while the module is written would else cost the whole search.
