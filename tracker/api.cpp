@@ -23,10 +23,11 @@ Api::Impl::Impl(ApiSettings s, JobKeeper& k, FarmClient& f)
       principals(*settings.principals),
       // A connection of its own, used on the server's thread alone.
       store(settings.database),
-      models(
-          {.folder = settings.models, .lasting = true, .limit_bytes = settings.model_bytes, .pinned = [this] {
-             return models_in_use();
-           }}) {}
+      models({.folder = settings.models,
+              .lasting = true,
+              .limit_bytes = settings.model_bytes,
+              .least_bytes = defaults::kLeastModelBytes,
+              .pinned = [this] { return models_in_use(); }}) {}
 
 const Api::Impl::Route Api::Impl::kRoutes[] = {
     {"GET", "/v1/status", "the service: version, queue, who asks", Role::kViewer, &Impl::status},

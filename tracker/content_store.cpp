@@ -62,9 +62,9 @@ void ContentStore::take_up_files() {
     const uint64_t bytes = fs::file_size(path_of(name), error);
     if (error) fail("cannot read {}: {}", path_of(name), error.message());
     const std::string owner = fs::exists(owner_path_of(name)) ? read_file(owner_path_of(name)) : "";
-    bytes_ += bytes;
+    bytes_ += counted(bytes);
     // No owner ("") is nobody's share: models of before there were shares.
-    owned_[owner] += bytes;
+    owned_[owner] += counted(bytes);
     enter(name, bytes, owner);
   }
 }
@@ -73,14 +73,14 @@ void ContentStore::keep(const std::string& digest, std::string_view bytes) {
   // The same name is the same bytes.
   if (find(digest)) return;
   make_folder();
-  make_room(bytes.size());
+  make_room(counted(bytes.size()));
   // Not to last beyond the tracker, so it need not reach the disk.
   std::ofstream file(path_of(digest), std::ios::binary);
   file.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
   file.close();
   if (!file) fail("cannot write {}", path_of(digest));
-  bytes_ += bytes.size();
-  owned_[""] += bytes.size();
+  bytes_ += counted(bytes.size());
+  owned_[""] += counted(bytes.size());
   enter(digest, bytes.size(), "");
 }
 
@@ -96,8 +96,8 @@ uint64_t ContentStore::bytes_of(const std::string& owner) const {
 void ContentStore::forget(const std::string& digest) {
   const auto found = entries_.find(digest);
   if (found == entries_.end()) return;
-  bytes_ -= found->second.bytes;
-  owned_[found->second.owner] -= found->second.bytes;
+  bytes_ -= counted(found->second.bytes);
+  owned_[found->second.owner] -= counted(found->second.bytes);
   by_use_.erase(found->second.use);
   entries_.erase(found);
   std::error_code ignored;
@@ -134,7 +134,7 @@ uint64_t ContentStore::spare_of(const std::string& owner) const {
   uint64_t spare = 0;
   for (const auto& [digest, entry] : entries_)
     // What an upload may push out of its owner's share, but only does when it is kept: see keep().
-    if (entry.owner == owner && !stay.contains(digest)) spare += entry.bytes;
+    if (entry.owner == owner && !stay.contains(digest)) spare += counted(entry.bytes);
   return spare;
 }
 
@@ -167,8 +167,8 @@ ContentStore::Incoming::Incoming(ContentStore& store, Owner owner)
 
 ContentStore::Incoming::~Incoming() {
   // Of one that was kept nothing is left to give back.
-  store_.bytes_ -= bytes_;
-  store_.owned_[owner_.name] -= bytes_;
+  store_.bytes_ -= counted_;
+  store_.owned_[owner_.name] -= counted_;
   file_.close();
   std::error_code ignored;
   fs::remove(path_, ignored);
@@ -176,15 +176,17 @@ ContentStore::Incoming::~Incoming() {
 
 void ContentStore::Incoming::add(std::string_view bytes) {
   // Piece by piece: a length that a client announces is its word alone.
-  require_share(bytes.size());
-  store_.make_room(bytes.size());
+  const uint64_t more = store_.counted(bytes_ + bytes.size()) - counted_;
+  require_share(more);
+  store_.make_room(more);
   file_.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
   if (!file_) fail("no room: cannot write all of it");
   sum_.add(bytes);
   bytes_ += bytes.size();
   // Counted while it comes: uploads at the same time share what room there is.
-  store_.bytes_ += bytes.size();
-  store_.owned_[owner_.name] += bytes.size();
+  counted_ += more;
+  store_.bytes_ += more;
+  store_.owned_[owner_.name] += more;
 }
 
 void ContentStore::Incoming::require_share(uint64_t more) {
@@ -229,7 +231,8 @@ void ContentStore::Incoming::keep() {
   // In one step: under a digest a blob is whole for whoever opens it.
   fs::rename(path_, store_.path_of(digest()), error);
   if (error) fail("cannot write {}: {}", store_.path_of(digest()), error.message());
-  store_.enter(digest(), std::exchange(bytes_, 0), owner_.name);
+  store_.enter(digest(), bytes_, owner_.name);
+  counted_ = 0;
   sync_to_disk(store_.settings_.folder);  // where the name is
 }
 

@@ -1,6 +1,7 @@
 // Blobs in files, by the SHA-256 of their bytes: builds for runners, and the models that users uploaded.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <fstream>
 #include <functional>
@@ -32,6 +33,8 @@ class ContentStore {
     /// when it goes: builds can be made again, so that no file that is found there has to be trusted.
     bool lasting = false;
     uint64_t limit_bytes = UINT64_MAX;
+    /// A smaller blob counts as so many: each is a file or two, and an entry here.
+    uint64_t least_bytes = 0;
     /// Those that stay whatever the limit is. May be empty.
     std::function<std::set<std::string>()> pinned;
   };
@@ -88,7 +91,7 @@ class ContentStore {
     const std::string path_;
     std::ofstream file_;
     Sha256 sum_;
-    uint64_t bytes_ = 0;
+    uint64_t bytes_ = 0, counted_ = 0;
     std::optional<uint64_t> spare_;  // once it is asked for: bytes of the owner's that may go
     std::string digest_;
     bool synced_ = false;
@@ -106,6 +109,8 @@ class ContentStore {
   std::string owner_path_of(const std::string& digest) const { return path_of(digest) + ".owner"; }
   void make_folder();
   void take_up_files();
+  /// What a blob of so many bytes counts as, in the limits and all sums below. There is one of none.
+  uint64_t counted(uint64_t bytes) const { return bytes == 0 ? 0 : std::max(bytes, settings_.least_bytes); }
   void make_room(uint64_t bytes);
   /// Bytes of the owner's that nothing needs.
   uint64_t spare_of(const std::string& owner) const;

@@ -112,6 +112,7 @@ inline constexpr uint64_t kRunnerStoreBytes = 64 << 20;
 // Models that users uploaded. Those of unfinished jobs stay.
 inline constexpr uint64_t kModelStoreBytes = uint64_t{32} << 30;
 inline constexpr uint64_t kModelBytesOfOne = uint64_t{8} << 30;  // one user's of them
+inline constexpr uint64_t kLeastModelBytes = 256 << 10;          // what a smaller one counts as
 
 // What all jobs of one user may keep in the database.
 inline constexpr uint64_t kKeptBytesOfOne = uint64_t{64} << 30;

@@ -173,6 +173,38 @@ TEST(ContentStore, BoundsWhatOneOwnerHas) {
   EXPECT_FALSE(fs::exists(parent / "models/" + c + ".owner"));
 }
 
+/// Else a share of bytes would be as many files.
+TEST(ContentStore, ASmallOneCountsAsMuchAsAFile) {
+  TemporaryFolder parent;
+  const ContentStore::Settings settings{
+      .folder = parent / "models", .lasting = true, .limit_bytes = 1000, .least_bytes = 40, .pinned = {}};
+  const auto put = [](ContentStore& store, const std::string& bytes) {
+    ContentStore::Incoming incoming(store, {"alice", 100});
+    for (char byte : bytes) incoming.add(std::string(1, byte));
+    incoming.sync();
+    incoming.keep();
+    return incoming.digest();
+  };
+  {
+    ContentStore store(settings);
+    const std::string a = put(store, "a"), b = put(store, std::string(50, 'b'));
+    EXPECT_EQ(store.bytes_of("alice"), 90u);
+    EXPECT_EQ(store.find(a), 1u);
+    EXPECT_EQ(put(store, "a"), a);
+    put(store, "c");
+    EXPECT_FALSE(store.find(b)) << "her oldest went for a byte";
+    EXPECT_EQ(store.bytes_of("alice"), 80u);
+  }
+  ContentStore store(settings);
+  EXPECT_EQ(store.bytes_of("alice"), 80u);
+  const std::string d = put(store, std::string(60, 'd'));
+  EXPECT_EQ(store.bytes_of("alice"), 100u);
+  store.forget(d);
+  EXPECT_EQ(store.bytes_of("alice"), 40u);
+  store.forget(put(store, ""));
+  EXPECT_EQ(store.bytes_of("alice"), 40u);
+}
+
 TEST(BlobCache, DropsTheLeastRecentlyUsed) {
   wire::BlobCache cache(10);
   const auto bytes = [](const char* text) { return std::make_shared<const std::string>(text); };
