@@ -3,6 +3,7 @@ need; the binary is their first argument."""
 
 import http.client
 import json
+import resource
 import socket
 import subprocess
 import sys
@@ -30,6 +31,11 @@ def free_port():
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return probe.getsockname()[1]
+
+
+def limited():
+    """For a child: 2 GiB of addresses, so that what grows without end is seen."""
+    resource.setrlimit(resource.RLIMIT_AS, (2 << 30, 2 << 30))
 
 
 def run(*words, code=0, **more):

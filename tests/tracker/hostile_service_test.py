@@ -1,0 +1,112 @@
+#!/usr/bin/env python3
+"""A tracker that attacks its clients over HTTP: hostile_service_test.py TUNE
+
+docs/attacks.md lists all attacks.
+"""
+
+import http.server
+import json
+import os
+import re
+import subprocess
+import tempfile
+import threading
+
+from tracker_process import TUNE, check, limited, run
+
+ESCAPE = "\x1b]0;owned\x07"
+
+
+class HostileTracker(http.server.BaseHTTPRequestHandler):
+    """Answers every question with what its clients would rather not show, or write."""
+
+    job = {"id": "0" * 36 + ESCAPE, "owner": ESCAPE, "model": "../../../" + ESCAPE, "state": "done" + ESCAPE,
+           "message": "\x9b2J\r" + ESCAPE, "progress": None, "trial_budget": 1, "trials": 1}
+    answers = {}
+
+    def do_GET(self):
+        body = self.answers.get(self.path.split("?")[0], json.dumps(self.job))
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(body.encode())))
+        self.end_headers()
+        self.wfile.write(body.encode())
+
+    do_POST = do_GET
+
+    def log_message(self, *_):
+        pass
+
+
+def clients_of_a_hostile_tracker(folder):
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), HostileTracker)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    place = ["--tracker", f"http://127.0.0.1:{server.server_port}"]
+
+    def tune(*words):
+        done = subprocess.run([TUNE, *words, *place], capture_output=True, timeout=60, cwd=folder)
+        for stream in (done.stdout, done.stderr):
+            check(not re.search(rb"[\x00-\x08\x0b-\x1f]|\xc2[\x80-\x9f]", stream), f"tune {words[0]}: {stream}")
+        return done.returncode, (done.stdout + done.stderr).decode()
+
+    HostileTracker.answers = {"/v1/jobs": json.dumps({"jobs": [HostileTracker.job]}),
+                              "/v1/workers": json.dumps({"workers": [
+                                  {"name": ESCAPE, "slots": 1, "leases": 0, "device_class": ESCAPE, "state": ESCAPE,
+                                   "suspect": ESCAPE, "canary": {"drift": None}}]})}
+    for words in (["jobs"], ["jobs", "--devices"], ["cancel", "1"]):
+        code, said = tune(*words)
+        check(code == 0 and "\\x1b]0;owned\\x07" in said, f"tune {words[0]} ended with {code}: {said}")
+    for name in ("../../../x", "/tmp/x", "..", "", ".bashrc", ESCAPE):
+        HostileTracker.answers = {"/v1/jobs/1": json.dumps(dict(HostileTracker.job, model=name))}
+        code, said = tune("fetch", "1", "--out", "out")
+        check(code == 5 and "no file's name" in said, f"a module called {name!r}: {code} {said}")
+    check(not os.path.exists(folder + "/out"), "a module was written")
+    for body in ("[]", "{}", '{"jobs": {}}', '{"jobs": [7]}', '{"jobs": [{"id": 7}]}', "[" * 100000, "<html>"):
+        HostileTracker.answers = {"/v1/jobs": body}
+        code, said = tune("jobs")
+        check(code in (0, 2, 5) and (code == 0 or "error:" in said), f"{body[:20]}: {code} {said}")
+    server.shutdown()
+
+
+class EndlessTracker(http.server.BaseHTTPRequestHandler):
+    """Never comes to an end."""
+
+    def do_GET(self):
+        self.send_response(200)
+        self.end_headers()
+        lines = b"x" * (1 << 20)
+        try:
+            if self.path.endswith("/events"):
+                self.wfile.write(b"event: state\ndata: ")
+            elif not self.path.endswith("/module"):
+                self.wfile.write(b'{"id": "1", "model": "m", "state": "done"}' if self.path == "/v1/jobs/1" else b"[")
+                if self.path == "/v1/jobs/1":
+                    return
+            while True:
+                self.wfile.write(lines)
+        except OSError:
+            pass
+
+    def log_message(self, *_):
+        pass
+
+
+def answers_without_end(folder):
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), EndlessTracker)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    for words in (["jobs"], ["watch", "1"], ["fetch", "1", "--out", "out"]):
+        done = subprocess.run([TUNE, *words, "--tracker", f"http://127.0.0.1:{server.server_port}"], capture_output=True,
+                              text=True, timeout=180, cwd=folder, preexec_fn=limited)
+        check(done.returncode == 5 and "longer than" in done.stderr, f"tune {words[0]}: {done.returncode} {done.stderr[:300]}")
+    check(not os.path.exists(f"{folder}/out") or not os.listdir(f"{folder}/out"), "half a module stays")
+    server.shutdown()
+
+
+def main():
+    for attack in (clients_of_a_hostile_tracker, answers_without_end):
+        with tempfile.TemporaryDirectory() as folder:
+            attack(folder)
+    print("2 attacks held off")
+
+
+if __name__ == "__main__":
+    main()
