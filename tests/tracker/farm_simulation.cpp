@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "tests/tracker/history.h"
+#include "tests/tracker/passing_journal.h"
 #include "tests/tracker/simulated_races.h"
 #include "tracker/carry_out.h"
 #include "tracker/defaults.h"
@@ -73,12 +74,14 @@ std::vector<RacingSearch> racing_searches(const Faults& faults) {
 
 using Frame = std::shared_ptr<const std::string>;
 
-class Simulation final : private Outside, private Journal {
+class Simulation final : private Outside, private PassingJournal {
  public:
   Simulation(uint32_t seed, const Faults& faults)
-      : random_(seed), faults_(faults), races_(racing_searches(faults), runs, [this](std::string rule) {
-          history_.violated(std::move(rule));
-        }) {
+      : PassingJournal(journal_),
+        random_(seed),
+        faults_(faults),
+        races_(racing_searches(faults), runs,
+               [this](std::string rule) { history_.violated(std::move(rule)); }) {
     start_tracker();
     for (int i = 0; i < kWorkers; ++i) start_worker(i);
     nodes_[kLiar].peer = fmt::format("{}.1", kLiar);
@@ -214,13 +217,6 @@ class Simulation final : private Outside, private Journal {
   }
 
   // Journal, on a disk that survives.
-  JournalState start() override { return journal_.start(); }
-  std::vector<Submission> add(JobId job, std::span<const Candidate> candidates) override {
-    return journal_.add(job, candidates);
-  }
-  std::vector<Recipe> recipes(std::span<const TrialId> trials) override { return journal_.recipes(trials); }
-  std::string owner(JobId job) override { return journal_.owner(job); }
-  void ping() override { journal_.ping(); }
   std::vector<LeaseId> commit(std::span<const Record> records) override {
     maybe_crash();
     std::vector<LeaseId> refused = journal_.commit(records);

@@ -7,6 +7,7 @@
 #include <mutex>
 #include <thread>
 
+#include "tests/tracker/passing_journal.h"
 #include "tests/tracker/simulated_workers.h"
 #include "tracker/tracker.h"
 #include "workers/confine.h"
@@ -19,23 +20,17 @@ using namespace std::chrono_literals;
 constexpr int kWorkers = worker::kConfines ? 500 : 50;
 constexpr int kJobTrials = 20 * kWorkers;
 
-class StallingJournal final : public Journal {
+class StallingJournal final : public PassingJournal {
  public:
-  StallingJournal(std::atomic<bool>& stall, std::chrono::milliseconds time) : stall_(stall), time_(time) {}
-  JournalState start() override { return journal_.start(); }
-  std::vector<Submission> add(JobId job, std::span<const Candidate> candidates) override {
-    return journal_.add(job, candidates);
-  }
-  std::vector<Recipe> recipes(std::span<const TrialId> trials) override { return journal_.recipes(trials); }
-  std::string owner(JobId job) override { return journal_.owner(job); }
-  void ping() override { journal_.ping(); }
+  StallingJournal(std::atomic<bool>& stall, std::chrono::milliseconds time)
+      : PassingJournal(memory_), stall_(stall), time_(time) {}
   std::vector<LeaseId> commit(std::span<const Record> records) override {
     if (stall_.exchange(false)) std::this_thread::sleep_for(time_);
-    return journal_.commit(records);
+    return PassingJournal::commit(records);
   }
 
  private:
-  MemoryJournal journal_;
+  MemoryJournal memory_;
   std::atomic<bool>& stall_;
   const std::chrono::milliseconds time_;
 };

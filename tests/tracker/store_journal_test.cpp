@@ -15,6 +15,7 @@
 #include "core/tir/roofline.h"
 #include "db/pack.h"
 #include "db/store.h"
+#include "tests/tracker/passing_journal.h"
 #include "tracker/evaluation_json.h"
 #include "tracker/tracker.h"
 #include "tracker/weak_cache.h"
@@ -351,15 +352,9 @@ TEST(WeakCache, ForgetsWhatNobodyHolds) {
 }
 
 /// Writes down nothing that it is given.
-class Forgetful final : public Journal {
+class Forgetful final : public PassingJournal {
  public:
-  JournalState start() override { return memory_.start(); }
-  std::vector<Submission> add(JobId job, std::span<const Candidate> candidates) override {
-    return memory_.add(job, candidates);
-  }
-  std::vector<Recipe> recipes(std::span<const TrialId> trials) override { return memory_.recipes(trials); }
-  std::string owner(JobId job) override { return memory_.owner(job); }
-  void ping() override { memory_.ping(); }
+  Forgetful() : PassingJournal(memory_) {}
   std::vector<LeaseId> commit(std::span<const Record> records) override {
     std::vector<LeaseId> forgotten;
     for (const Record& record : records)
@@ -404,23 +399,15 @@ TEST(Tracker, AcknowledgesWhatTheJournalSays) {
 }
 
 /// A journal that outlives its tracker, and fails when it is told to.
-class Shared final : public Journal {
+class Shared final : public PassingJournal {
  public:
-  Shared(MemoryJournal& memory, bool& full) : memory_(memory), full_(full) {}
-  JournalState start() override { return memory_.start(); }
-  std::vector<Submission> add(JobId job, std::span<const Candidate> candidates) override {
-    return memory_.add(job, candidates);
-  }
-  std::vector<Recipe> recipes(std::span<const TrialId> trials) override { return memory_.recipes(trials); }
-  std::string owner(JobId job) override { return memory_.owner(job); }
-  void ping() override { memory_.ping(); }
+  Shared(MemoryJournal& memory, bool& full) : PassingJournal(memory), full_(full) {}
   std::vector<LeaseId> commit(std::span<const Record> records) override {
     if (full_) fail("the disk is full");
-    return memory_.commit(records);
+    return PassingJournal::commit(records);
   }
 
  private:
-  MemoryJournal& memory_;
   bool& full_;
 };
 
