@@ -31,9 +31,9 @@ int64_t iterations(const Block& block) {
   return count;
 }
 
-std::vector<Ref<Load>> loads_of(const Expr& value, const Buffer& buffer) {
+std::vector<Ref<Load>> loads_of(const NodeRef& root, const Buffer& buffer) {
   std::vector<Ref<Load>> loads;
-  post_order(value, [&](const NodeRef& node) {
+  post_order(root, [&](const NodeRef& node) {
     const Load* load = node.as<Load>();
     const auto is_known = [&](const Ref<Load>& other) { return structural_equal(other, node); };
     if (load && (!buffer || load->buffer == buffer) && std::none_of(loads.begin(), loads.end(), is_known))

@@ -30,8 +30,8 @@ bool loads_contiguously(const Expr& value, const Var& lane);
 /// its own, as of a bias (24, 1, 1) for an image of channels, or of one coordinate of points (40, 2).
 bool loads_in_strides(const Expr& value, const Var& lane, int64_t most, bool past_others = false);
 
-/// The loads of `value` in the order of the text, equal ones once; of `buffer` alone, if it is given.
-std::vector<Ref<tir::Load>> loads_of(const Expr& value, const tir::Buffer& buffer = {});
+/// The loads below `root` in the order of the text, equal ones once; of `buffer` alone, if it is given.
+std::vector<Ref<tir::Load>> loads_of(const NodeRef& root, const tir::Buffer& buffer = {});
 
 /// A sum of widened products that vector units compute several products at a time:
 ///   c[...] = c[...] + cast(x[..., k]) * cast(y[..., k])

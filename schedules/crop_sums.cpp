@@ -41,15 +41,6 @@ std::optional<Padding> padding_of(const Func& program, const Block& block) {
   return padding.vars.size() == block.iters.size() ? std::optional(padding) : std::nullopt;
 }
 
-std::vector<Ref<Load>> loads_of(const Block& block, const Buffer& buffer) {
-  std::vector<Ref<Load>> loads;
-  post_order(block.body, [&](const NodeRef& node) {
-    if (const Load* load = node.as<Load>(); load && load->buffer == buffer)
-      loads.push_back(node.cast<Load>());
-  });
-  return loads;
-}
-
 Analyzer known_in(const Block& block, Analyzer known) {
   for (const BlockIter& iter : block.iters) known.bind_range(iter.var, iter.extent);
   return known;
@@ -145,7 +136,7 @@ Func crop(const Func& program, const Padding& padding, const std::string& name, 
 /// Nobody reads the padding.
 bool is_unseen(const Func& program, const Padding& padding, const Analyzer& dims) {
   for (const Ref<Block>& reader : consumers_of(program, block_named(program, padding.block)))
-    for (const Ref<Load>& load : loads_of(*reader, padding.buffer))
+    for (const Ref<Load>& load : loads_of(reader->body, padding.buffer))
       if (!known_in(*reader, dims).can_prove(padding.condition_at(*load))) return false;
   return true;
 }
