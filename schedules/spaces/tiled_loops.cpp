@@ -22,8 +22,9 @@ std::vector<IntHandle> sample_tiling(const TiledProblem& problem, const VectorRe
   if (variables == 0) return {};
   std::vector<int64_t> table;
   Target target = problem.target;
-  // The loops around are parallel already: here the work of one core is tiled.
-  if (problem.is_inside()) target.cores = 1;
+  // The loops around are parallel already, or none will be: here the work of one core is tiled.
+  if (problem.is_inside() || !pays_in_parallel(iterations(*problem.schedule[problem.block]), target))
+    target.cores = 1;
   const Edges edges = is_for_typical_dims(*problem.schedule.func()) ? Edges::kOne : Edges::kAny;
   for (const Tiling& tiling : tilings(reduction, target, edges)) {
     table.insert(table.end(), tiling.sizes.begin(), tiling.sizes.end());

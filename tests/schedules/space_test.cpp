@@ -182,6 +182,16 @@ TEST(DefaultTrace, VectorizesProductsOfAnySize) {
 }
 
 /// Three results a group, too few for lanes along channels: every second element of a row is loaded.
+TEST(DefaultTrace, WhatRunsOnOneCoreIsCutForOne) {
+  const tir::Func func = product({.m = 1, .n = 32, .k = 40}, kFloat32);
+  Target one = avx512_target(), two = one;
+  one.cores = 1;
+  two.cores = 2;
+  EXPECT_TRUE(structural_equal(replay(default_trace(func, one), func), replay(default_trace(func, two), func),
+                               /*map_free=*/true))
+      << tir::print(replay(default_trace(func, two), func));
+}
+
 /// Steps of a sum over two taps that are so far apart, and 16 channels, that one iteration takes.
 int64_t steps_at_once(int64_t apart) {
   const Target target = avx512_target();
