@@ -270,9 +270,10 @@ int64_t least_dilation(const Func& program) {
 /// What a member is to be for, and how its program comes about.
 struct Grade {
   std::vector<DimValues> dims;
-  bool is_small =
-      false;  // sizes that its dimensions agree in are numbers, and it leaves out what sees padding
-  bool is_joined = false;  // rows and columns are one, since nothing tells them apart then
+  /// Sizes that its dimensions agree in are numbers, and it leaves out what sees padding.
+  bool is_small = false;
+  /// Rows and columns are one, since nothing tells them apart then.
+  bool is_joined = false;
 };
 
 Func cropped(const Func& program, const std::vector<DimValues>& values);

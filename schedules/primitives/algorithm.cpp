@@ -32,4 +32,20 @@ Func with_algorithm(const Application& a, const Block& block, const Stmt& stmts,
                    }));
 }
 
+Stmt copy_nest(const std::string& name, const Buffer& from, const Buffer& to) {
+  Block block;
+  block.name = name;
+  std::vector<std::pair<Var, Expr>> loops;
+  std::vector<Expr> indices;
+  for (size_t d = 0; d < from->shape.size(); ++d) {
+    Var v = var(fmt::format("v{}", d)), loop = var(fmt::format("c{}", d));
+    block.iters.push_back({v, from->shape[d], IterKind::kSpatial, loop});
+    loops.emplace_back(loop, from->shape[d]);
+    indices.push_back(v);
+  }
+  block.body = store(to, indices, load(from, indices));
+  declare_accesses(block);
+  return nest(loops, seal(std::make_unique<Block>(block)));
+}
+
 }  // namespace lathe::schedule

@@ -1,5 +1,5 @@
 // Staging of buffers, and where they live.
-#include "schedules/primitive.h"
+#include "schedules/primitives/algorithm.h"
 
 namespace lathe::schedule {
 
@@ -18,23 +18,6 @@ Buffer region_buffer(const Application& a, const std::vector<Region>& regions, c
     a.fail("buffer {} of the {} that block `{}` {}", i, regions.size(), a.block(0).back().as<Block>()->name,
            verb);
   return regions[static_cast<size_t>(i)].buffer;
-}
-
-/// for v: to[v] = from[v]
-Stmt copy_nest(const std::string& name, const Buffer& from, const Buffer& to) {
-  Block block;
-  block.name = name;
-  std::vector<std::pair<Var, Expr>> loops;
-  std::vector<Expr> indices;
-  for (size_t d = 0; d < from->shape.size(); ++d) {
-    Var v = var(fmt::format("v{}", d)), loop = var(fmt::format("c{}", d));
-    block.iters.push_back({v, from->shape[d], IterKind::kSpatial, loop});
-    loops.emplace_back(loop, from->shape[d]);
-    indices.push_back(v);
-  }
-  block.body = store(to, indices, load(from, indices));
-  declare_accesses(block);
-  return nest(loops, seal(std::make_unique<Block>(block)));
 }
 
 /// The block writes a new buffer, and a copy behind its loops what it wrote before. reverse_compute_at moves

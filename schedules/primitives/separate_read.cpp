@@ -23,18 +23,7 @@ void separate_read(Application& a) {
            source->name);
   const Ref<Load>& separate = places[static_cast<size_t>(place)];
   const Buffer own = buffer(fresh_buffer_name(a.func, source->name + "_own"), source->shape, source->dtype);
-  Block copy;
-  copy.name = fresh_block_name(a.func, block->name + "_" + source->name + "_own");
-  std::vector<std::pair<Var, Expr>> loops;
-  std::vector<Expr> at;
-  for (size_t d = 0; d < source->shape.size(); ++d) {
-    Var v = var(fmt::format("d{}", d)), loop = var(fmt::format("d{}_own", d));
-    copy.iters.push_back({v, source->shape[d], IterKind::kSpatial, loop});
-    loops.emplace_back(loop, source->shape[d]);
-    at.emplace_back(v);
-  }
-  copy.body = store(own, at, load(source, at));
-  declare_accesses(copy);
+  const std::string name = fresh_block_name(a.func, block->name + "_" + source->name + "_own");
   Stmt reader = changed(block, [&](Block& changed) {
     changed.body = rewrite(block->body, [&](const NodeRef& node) -> NodeRef {
                      const Load* l = node.as<Load>();
@@ -42,9 +31,7 @@ void separate_read(Application& a) {
                    }).cast<StmtNode>();
     declare_accesses(changed);
   });
-  const std::string name = copy.name;
-  Stmt nests = seq({nest(loops, seal(std::make_unique<Block>(std::move(copy)))),
-                    replace(top_statement(path), block, reader)});
+  Stmt nests = seq({copy_nest(name, source, own), replace(top_statement(path), block, reader)});
   a.func = with_algorithm(a, *block, nests, {own});
   a.give_block(name);
 }

@@ -412,9 +412,10 @@ llvm::Value* Emitter::vector_select(const Select& e) {
       mask_ = outer ? b_.CreateAnd(outer, lanes) : lanes;
     }
     keeps_known_ = keeps && !masks;
-    llvm::Value* result = masks_true && masks_false ? guarded(b_.CreateOrReduce(mask_), value_type(e.dtype),
-                                                              [&] { return value(v); })
-                                                    : value(v);
+    const auto emit_side = [&] { return value(v); };
+    llvm::Value* result = masks_true && masks_false
+                              ? guarded(b_.CreateOrReduce(mask_), value_type(e.dtype), emit_side)
+                              : emit_side();
     keeps_known_ = keeps;
     mask_ = outer;
     return result;
