@@ -158,6 +158,22 @@ void collect(const Expr& e, OperationCounts& counts, std::vector<const Load*>& l
   }
 }
 
+/// Never read or written, whatever stands there: a concatenation with a cache that is empty still.
+bool has_no_elements(const Buffer& buffer) {
+  return std::any_of(buffer->shape.begin(), buffer->shape.end(), [](const Expr& extent) {
+    const int64_t* size = as_int(extent);
+    return size && *size == 0;
+  });
+}
+
+bool never_runs(const Site& site) {
+  return has_no_elements(site.store->buffer) ||
+         std::any_of(site.loops.begin(), site.loops.end(), [](const For* loop) {
+           const int64_t* extent = as_int(loop->extent);
+           return extent && *extent == 0;
+         });
+}
+
 /// How many outer loops all accesses of each buffer share: where lowering will allocate an intermediate.
 using Lifetimes = std::unordered_map<const BufferNode*, std::vector<const For*>>;
 
@@ -188,7 +204,8 @@ class PatternBuilder {
     add_access(site_.store->buffer, site_.store->indices, /*writes=*/true);
     std::vector<const Load*> loads;
     collect(site_.store->value, pattern_.operations, loads);
-    for (const Load* load : loads) add_access(load->buffer, load->indices, /*writes=*/false);
+    for (const Load* load : loads)
+      if (!has_no_elements(load->buffer)) add_access(load->buffer, load->indices, /*writes=*/false);
     // After all accesses are known, so that one evaluation serves them all.
     at_origin();
     origin_ = positions();
@@ -359,7 +376,8 @@ std::vector<StorePattern> store_patterns(const Func& scheduled) {
   std::set<const BufferNode*> params;
   for (const Buffer& param : scheduled->params) params.insert(param.get());
   std::vector<StorePattern> patterns;
-  for (const Site& site : finder.sites) patterns.push_back(PatternBuilder(site, lifetimes, params).build());
+  for (const Site& site : finder.sites)
+    if (!never_runs(site)) patterns.push_back(PatternBuilder(site, lifetimes, params).build());
   return patterns;
 }
 

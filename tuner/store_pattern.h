@@ -47,7 +47,8 @@ struct StorePattern {
 };
 
 /// One for each store of the blocks' bodies, in program order. Stores of an `init` that was not decomposed
-/// are left out. REQUIRES: the scheduled level.
+/// are left out, as is what never runs: loops without iterations, reads of buffers without elements.
+/// REQUIRES: the scheduled level.
 std::vector<StorePattern> store_patterns(const tir::Func& scheduled);
 
 }  // namespace lathe::tuner

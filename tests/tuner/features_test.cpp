@@ -99,6 +99,34 @@ func pad(a: float32[8, 8]) -> (c: float32[10, 10]) {
   EXPECT_FALSE(patterns[0].reduction);
 }
 
+// A language model's first call: the cache is empty, and what is new stands beside it.
+TEST(StorePattern, WhatNeverRunsIsLeftOut) {
+  const tir::Func joined = tir::parse_func(R"(
+func joined(a: float32[4, 0], b: float32[4, 3]) -> (c: float32[4, 3], d: float32[4, 0]) {
+  block root {
+    for i in 0..4 {
+      for j in 0..3 {
+        block join(spatial y in 0..4 = i, spatial x in 0..3 = j) {
+          reads a[y, x], b[y, x]
+          writes c[y, x]
+          c[y, x] = select(x < 0, a[y, x], b[y, x])
+    } } }
+    for i in 0..4 {
+      for j in 0..0 {
+        block nothing(spatial y in 0..4 = i, spatial x in 0..0 = j) {
+          reads b[y, x]
+          writes d[y, x]
+          d[y, x] = b[y, x]
+    } } }
+} }
+)");
+  std::vector<StorePattern> patterns = store_patterns(joined);
+  ASSERT_EQ(patterns.size(), 1u);
+  ASSERT_EQ(patterns[0].accesses.size(), 2u);
+  EXPECT_EQ(patterns[0].accesses[1].buffer->name, "b");
+  for (float value : extract_features(joined, small_l1_target()).values) EXPECT_TRUE(std::isfinite(value));
+}
+
 TEST(StorePattern, IntermediateOfATileIsReused) {
   std::vector<StorePattern> patterns = store_patterns(tir::parse_func(R"(
 func two(a: float32[64, 64]) -> (c: float32[64, 64]) {
