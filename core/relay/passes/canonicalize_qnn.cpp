@@ -5,7 +5,9 @@
 
 #include "core/relay/analysis/call_type.h"
 #include "core/relay/functor.h"
+#include "core/relay/ops/attrs_nn.h"
 #include "core/relay/ops/rule.h"
+#include "core/relay/ops/window.h"
 
 namespace lathe::relay {
 namespace {
@@ -96,40 +98,67 @@ class Canonicalizer final : public ExprMutator {
     return rebuilt;
   }
 
-  /// Operands of an integer product as the product takes them, and what they hold where they stand for 0.
+  /// Operands of an integer product as the product takes them, and the int32 numbers that stand for 0 there.
   struct Operands {
     Expr x, w;
-    int64_t x_zero = 0, w_zero = 0;
+    Expr x_zero = number(kInt32, 0), w_zero = number(kInt32, 0);
   };
 
+  /// A zero point that is one number as int32, perhaps known at run time alone; null where there are several.
+  static Expr as_number(const Expr& zero) {
+    if (is_zero(zero)) return number(kInt32, 0);
+    if (const std::optional<double> value = one_number(zero)) return number(kInt32, *value);
+    return type_of(zero).shape.empty() ? cast(zero, kInt32) : Expr();
+  }
+  static Expr moved(const Expr& zero, double by) {
+    if (const std::optional<double> value = one_number(zero)) return number(kInt32, *value + by);
+    return add(zero, number(kInt32, by));
+  }
+
   /// 8 bits each, data unsigned and weight signed, which a dot product takes; moved by 128 where they are
-  /// not. Nothing where a zero point is not known, or what it contributes is no sum over rows or columns.
+  /// not. Nothing where what a zero point contributes is no sum over rows or columns.
   static std::optional<Operands> in_8_bits(const Call& call, const std::optional<ProductAxes>& axes) {
-    auto known = [&](size_t i) {
-      return is_zero(call.args[i]) ? std::optional(0.0) : one_number(call.args[i]);
-    };
     // Arguments of a quantized product: data, weight, their zero points, their scales.
-    std::optional<double> x_zero = known(2), w_zero = known(3);
+    Operands o{call.args[0], call.args[1], as_number(call.args[2]), as_number(call.args[3])};
     // Without axes nobody knows over what to sum.
-    if (!x_zero || !w_zero || (!axes && (*x_zero != 0 || *w_zero != 0))) return std::nullopt;
-    Operands o{call.args[0], call.args[1], static_cast<int64_t>(*x_zero), static_cast<int64_t>(*w_zero)};
+    if (!o.x_zero || !o.w_zero || (!axes && !(is_zero(o.x_zero) && is_zero(o.w_zero)))) return std::nullopt;
     // Added to values and zero point alike, 128 leaves each difference from the zero point as it was.
     // vpdpbusd and its kin take unsigned data and signed weights.
     bool moves_x = axes && type_of(o.x).dtype == kInt8,
-         moves_w = type_of(o.w).dtype == kUInt8 && o.w_zero != 0;
-    if (moves_x) o.x = cast(add(cast(o.x, kInt32), number(kInt32, 128)), kUInt8), o.x_zero += 128;
-    if (moves_w) o.w = cast(subtract(cast(o.w, kInt32), number(kInt32, 128)), kInt8), o.w_zero -= 128;
+         moves_w = type_of(o.w).dtype == kUInt8 && !is_zero(o.w_zero);
+    if (moves_x)
+      o.x = cast(add(cast(o.x, kInt32), number(kInt32, 128)), kUInt8), o.x_zero = moved(o.x_zero, 128);
+    if (moves_w)
+      o.w = cast(subtract(cast(o.w, kInt32), number(kInt32, 128)), kInt8), o.w_zero = moved(o.w_zero, -128);
     // A weight's zero point takes sums over the data that each result sees: with windows, which padding cuts
     // off at the borders, these are no sums over an axis.
-    return o.w_zero == 0 || axes->of_data ? std::optional(o) : std::nullopt;
+    return is_zero(o.w_zero) || axes->of_data ? std::optional(o) : std::nullopt;
   }
 
   /// The same in differences of int32.
   /// Always right, but products of int32, which no dot product of bytes computes.
   static Operands differences(const Call& call) {
     size_t rank = type_of(call.args[1]).shape.size();
-    return {subtract(cast(call.args[0], kInt32), cast(along(call.args[2], 0, 0), kInt32)),
-            subtract(cast(call.args[1], kInt32), cast(along(call.args[3], 0, rank), kInt32))};
+    return {.x = subtract(cast(call.args[0], kInt32), cast(along(call.args[2], 0, 0), kInt32)),
+            .w = subtract(cast(call.args[1], kInt32), cast(along(call.args[3], 0, rank), kInt32))};
+  }
+
+  /// A convolution's attributes where padding stands for the real number 0. With this, all windows sum over n
+  /// terms and the weight's sums are the same everywhere.
+  static Attrs padded_with_zero(const ConvAttrs& conv, Operands& o) {
+    auto padded = mutate(conv);
+    if (const std::optional<double> value = one_number(o.x_zero)) {
+      padded->pad_value = static_cast<int64_t>(*value);
+    } else if (std::any_of(conv.padding.begin(), conv.padding.end(), [](int64_t n) { return n != 0; })) {
+      // The operator's own is a number that is known.
+      const auto rank = static_cast<int>(rank_of(o.x)) - 2;
+      const ops::Window window = ops::window_of(conv.strides, conv.dilation, conv.padding, rank);
+      std::vector<Ints> pads(2, Ints{0, 0});
+      for (size_t d = 0; d < window.before.size(); ++d) pads.push_back({window.before[d], window.after[d]});
+      o.x = typed_call("nn.pad", {o.x, cast(o.x_zero, type_of(o.x).dtype)}, make<PadAttrs>(std::move(pads)));
+      padded->padding = {};
+    }
+    return seal(std::move(padded));
   }
 
   /// Sums of int32 over `axes`.
@@ -155,19 +184,13 @@ class Canonicalizer final : public ExprMutator {
     std::optional<ProductAxes> axes = rule.axes(call.attrs, x_rank, w_rank);
     std::optional<Operands> bytes = in_8_bits(call, axes);
     Operands o = bytes ? *bytes : differences(call);
-    Attrs attrs = call.attrs;
-    if (const auto* conv = attrs.as<ConvAttrs>()) {
-      auto padded = mutate(*conv);
-      // Padding stands for the real number 0. With this, all windows sum over n terms and the weight's sums
-      // are the same everywhere.
-      padded->pad_value = o.x_zero;
-      attrs = seal(std::move(padded));
-    }
+    const auto* conv = call.attrs.as<ConvAttrs>();
+    Attrs attrs = conv ? padded_with_zero(*conv, o) : call.attrs;
     Expr result = typed_call(rule.real, {o.x, o.w}, attrs);
     int64_t rank = rank_of(result);
-    if (o.w_zero != 0) result = subtract(result, row_offset(o, *axes));
-    if (o.x_zero == 0) return result;
-    Expr offset = multiply(channel_sums(o, *axes, rank), number(kInt32, static_cast<double>(o.x_zero)));
+    if (!is_zero(o.w_zero)) result = subtract(result, row_offset(o, *axes));
+    if (is_zero(o.x_zero)) return result;
+    Expr offset = multiply(channel_sums(o, *axes, rank), o.x_zero);
     Expr without = subtract(result, offset);
     // `without` is kept by its own entry, so that its address stays its own.
     offsets_[without.get()] = {without, result, offset};
@@ -176,11 +199,13 @@ class Canonicalizer final : public ExprMutator {
 
   /// zw (sum x - zx n) of each row of x.
   static Expr row_offset(const Operands& o, const ProductAxes& axes) {
-    const lathe::Expr& terms = type_of(o.x).shape[static_cast<size_t>(*axes.of_data)];
+    const lathe::Expr& extent = type_of(o.x).shape[static_cast<size_t>(*axes.of_data)];
+    const auto terms = static_cast<double>(int_value(extent));
+    const std::optional<double> zero = one_number(o.x_zero);
     Expr rows = sums(o.x, {*axes.of_data});
     rows = expanded(rows, rank_of(rows), 1);
-    double zero = static_cast<double>(o.x_zero) * static_cast<double>(int_value(terms));
-    return multiply(subtract(rows, number(kInt32, zero)), number(kInt32, static_cast<double>(o.w_zero)));
+    rows = subtract(rows, zero ? number(kInt32, *zero * terms) : multiply(o.x_zero, number(kInt32, terms)));
+    return multiply(rows, o.w_zero);
   }
 
   /// (product - offset) + bias -> product + (bias - offset), exact in integers.

@@ -22,6 +22,11 @@ namespace {
 
 Expr number(DataType dtype, double value) { return typed_constant(full({}, dtype, value)); }
 
+/// The same as no constant: a number that is known at run time alone, for a pass that folds nothing.
+Expr computed(DataType dtype, double value) {
+  return typed_call("maximum", {number(dtype, value), number(dtype, value)});
+}
+
 /// All values of an 8-bit type.
 Tensor bytes(std::vector<int64_t> shape, DataType dtype, uint64_t seed) {
   Tensor result = random_tensor(std::move(shape), kInt64, seed), narrow(result.shape(), dtype);
@@ -41,6 +46,7 @@ struct Case {
   DataType data, weight;
   int64_t data_zero, weight_zero;
   bool multiplies_bytes;  // the convolution takes the operands as 8-bit integers
+  bool computes_zero = false;
 };
 
 /// sum of (x - zx) * (w - zw), a 3x3 window padded with 1.
@@ -65,8 +71,9 @@ Tensor convolution(const Tensor& x, const Tensor& w, const Case& c) {
 
 TEST(CanonicalizeQnn, ConvolutionIsItsDefinition) {
   const Case kCases[] = {
-      {kUInt8, kInt8, 0, 0, true},    {kUInt8, kInt8, 7, 0, true},     {kInt8, kInt8, -3, 0, true},
-      {kUInt8, kUInt8, 5, 128, true}, {kUInt8, kUInt8, 5, 100, false}, {kInt8, kInt8, 1, 2, false},
+      {kUInt8, kInt8, 0, 0, true},       {kUInt8, kInt8, 7, 0, true},       {kInt8, kInt8, -3, 0, true},
+      {kUInt8, kUInt8, 5, 128, true},    {kUInt8, kUInt8, 5, 100, false},   {kInt8, kInt8, 1, 2, false},
+      {kUInt8, kInt8, 7, 0, true, true}, {kInt8, kInt8, -3, 0, true, true},
   };
   for (const Case& c : kCases) {
     SCOPED_TRACE(fmt::format("{} - {} times {} - {}", to_string(c.data), c.data_zero, to_string(c.weight),
@@ -76,7 +83,8 @@ TEST(CanonicalizeQnn, ConvolutionIsItsDefinition) {
                                  std::string(), std::string(), std::string(), std::optional(kInt32));
     Expr conv = typed_call(
         "qnn.conv2d",
-        {typed_constant(x), typed_constant(w), number(c.data, static_cast<double>(c.data_zero)),
+        {typed_constant(x), typed_constant(w),
+         (c.computes_zero ? computed : number)(c.data, static_cast<double>(c.data_zero)),
          number(c.weight, static_cast<double>(c.weight_zero)), number(kFloat32, 1), number(kFloat32, 1)},
         attrs);
     Module plain = canonicalize_qnn(closed(conv));
@@ -88,6 +96,35 @@ TEST(CanonicalizeQnn, ConvolutionIsItsDefinition) {
       if (call && call->callee.as<OpNode>()->name == "nn.conv2d") found = call->args[1];
     });
     EXPECT_EQ(found->checked_type.as<TensorType>()->dtype == kInt8, c.multiplies_bytes);
+  }
+}
+
+// What dynamic quantization asks for: both zero points, or one, are results.
+TEST(CanonicalizeQnn, ProductsOfBytesWhoseZeroPointsAreComputed) {
+  for (const auto& [data, weight] : {std::pair{kUInt8, kInt8}, {kInt8, kUInt8}, {kUInt8, kUInt8}}) {
+    for (auto data_zero : {number, computed}) {
+      SCOPED_TRACE(fmt::format("{} {}", to_string(data), to_string(weight)));
+      Tensor x = bytes({5, 6}, data, 1), w = bytes({7, 6}, weight, 2);
+      Module plain = canonicalize_qnn(
+          closed(typed_call("qnn.dense",
+                            {typed_constant(x), typed_constant(w), data_zero(data, 11), computed(weight, 100),
+                             number(kFloat32, 1), number(kFloat32, 1)},
+                            make<DenseAttrs>(std::optional<int64_t>(), std::optional(kInt32)))));
+      Tensor expected({5, 7}, kInt32);
+      for (int64_t i = 0; i < 5; ++i)
+        for (int64_t j = 0; j < 7; ++j) {
+          int64_t sum = 0;
+          for (int64_t k = 0; k < 6; ++k) sum += (x.integer(i * 6 + k) - 11) * (w.integer(j * 6 + k) - 100);
+          expected.set_integer(i * 7 + j, sum);
+        }
+      EXPECT_EQ(max_relative_error(value_of(plain), expected), 0);
+      post_order(plain->functions.at("main")->body, [&](const NodeRef& node) {
+        const Call* call = node.as<Call>();
+        if (!call || call->callee.as<OpNode>()->name != "nn.dense") return;
+        EXPECT_EQ(call->args[0]->checked_type.as<TensorType>()->dtype, kUInt8);
+        EXPECT_EQ(call->args[1]->checked_type.as<TensorType>()->dtype, kInt8);
+      });
+    }
   }
 }
 
