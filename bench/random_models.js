@@ -1,18 +1,18 @@
 // Random small models, Lathe (untuned unless --db is given) and ONNX Runtime in turn on each; prints the ratios of their times.
-//   ./run bench random-models --seed S [--count N] [--kinds classic|rare|networks|odd|all | --kind K] [--sizes any|round] [--threads N]
+//   ./run bench random-models --seed S [--count N] [--kinds classic|rare|networks|odd|quantized|all | --kind K] [--sizes any|round] [--threads N]
 //                             [--precision bf16|int8] [--rounds R] [--db FILE] [--max-relative-error E] [--json]
 // A ratio is peer / ours: above 1, Lathe is faster. With --precision it is the time of our own float32 over that of the
 // precision, and errors are from our float32. Errors are the largest difference of an output over its largest value: from
 // the peer, or, where that is beyond the bound, from the model computed in float64.
 // A block that fails, or whose result is wrong, is a row that says so; the ratios of the others make up the summary.
 // Exit code 1 when a block failed on our side or was wrong, or when none could be raced. To have the files of a seed:
-//   python3 bench/random_models.py FOLDER --seed S [--count N] [--kinds classic|rare|networks|odd|all | --kind K] [--sizes any|round]
+//   python3 bench/random_models.py FOLDER --seed S [--count N] [--kinds classic|rare|networks|odd|quantized|all | --kind K] [--sizes any|round]
 'use strict';
 const fs = require('fs'), os = require('os'), path = require('path');
 const { spawnSync } = require('child_process');
 const { errorText, exitWith, parseArguments, raceModel, racePrecisions, reasonIn, rowOrReason } = require('./race.js');
 
-const usage = 'random-models --seed S [--count N] [--kinds classic|rare|networks|odd|all | --kind K] [--sizes any|round] [--threads N] [--precision bf16|int8] [--rounds R] [--db FILE] [--max-relative-error E] [--json]';
+const usage = 'random-models --seed S [--count N] [--kinds classic|rare|networks|odd|quantized|all | --kind K] [--sizes any|round] [--threads N] [--precision bf16|int8] [--rounds R] [--db FILE] [--max-relative-error E] [--json]';
 const mostRatio = 10; // what a ratio counts at most: one block that a peer does badly should not carry the mean
 const turn = { ms: 90, fewestRuns: 3, mostRuns: 8000 }; // 9 rounds of both sides take some two seconds; a block of 10 us gets thousands of runs
 
@@ -84,7 +84,7 @@ function printSummary(s) {
 const flags = {
   '--seed': (options, text) => /^\d{1,15}$/.test(text) && ((options.seed = Number(text)), true),
   '--count': (options, text) => /^[1-9]\d{0,4}$/.test(text) && ((options.count = Number(text)), true),
-  '--kinds': (options, text) => ['classic', 'rare', 'networks', 'odd', 'all'].includes(text) && ((options.kinds = text), true),
+  '--kinds': (options, text) => ['classic', 'rare', 'networks', 'odd', 'quantized', 'all'].includes(text) && ((options.kinds = text), true),
   '--kind': (options, text) => ((options.kind = text), true),
   '--sizes': (options, text) => ['any', 'round'].includes(text) && ((options.sizes = text), true),
   '--precision': (options, text) => (options.precision = precisionNames[text]) !== undefined,

@@ -1,10 +1,10 @@
 """Writes small random ONNX models (opset 13 or the first that has an operator, float32): a block or a network each, sizes round and odd, as other people's have them.
 
-usage: random_models.py FOLDER --seed S [--count N] [--kinds classic|rare|networks|odd|all | --kind K] [--sizes any|round]    needs python3-onnx, python3-numpy
+usage: random_models.py FOLDER --seed S [--count N] [--kinds classic|rare|networks|odd|quantized|all | --kind K] [--sizes any|round]    needs python3-onnx, python3-numpy
 
 Sizes are any, half of them multiples of 8, or round: powers of two and three times those, as hidden sizes and images mostly are.
 Kinds take turns: with all of them, the first 25 files are the classic ones of that seed; rare blocks follow the 50th, whole
-networks come last. A file's name says its number, kind and sizes; the paths are printed. The same arguments give the same files,
+networks follow them, and blocks of integers come last. A file's name says its number, kind and sizes; the paths are printed. The same arguments give the same files,
 byte for byte. Exit code 2: bad usage.
 """
 import argparse
@@ -18,12 +18,13 @@ import random_classic_blocks
 import random_networks
 import random_odd_networks
 import random_placed_blocks
+import random_quantized_blocks
 import random_rare_blocks
 import random_wide_blocks
 from random_graph import RandomGraph
 
-KINDS = {'classic': random_classic_blocks.KINDS, 'rare': {**random_rare_blocks.KINDS, **random_placed_blocks.KINDS}, 'networks': {**random_networks.KINDS, **random_odd_networks.KINDS}, 'odd': random_odd_networks.KINDS}
-KINDS['all'] = {**KINDS['classic'], **random_wide_blocks.KINDS, **KINDS['rare'], **KINDS['networks']}
+KINDS = {'classic': random_classic_blocks.KINDS, 'rare': {**random_rare_blocks.KINDS, **random_placed_blocks.KINDS}, 'networks': {**random_networks.KINDS, **random_odd_networks.KINDS}, 'odd': random_odd_networks.KINDS, 'quantized': random_quantized_blocks.KINDS}
+KINDS['all'] = {**KINDS['classic'], **random_wide_blocks.KINDS, **KINDS['rare'], **KINDS['networks'], **KINDS['quantized']}
 
 
 class Parser(argparse.ArgumentParser):

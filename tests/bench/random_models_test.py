@@ -74,7 +74,7 @@ class Generator(Folder):
                 self.assertIn(size, (1, 3), name)
 
     def test_models_are_valid(self):
-        flags = [[], ['--sizes', 'round'], ['--kinds', 'rare', '--count', '45'], ['--kinds', 'networks', '--count', '8'], ['--kinds', 'odd', '--count', '17']]
+        flags = [[], ['--sizes', 'round'], ['--kinds', 'rare', '--count', '45'], ['--kinds', 'networks', '--count', '8'], ['--kinds', 'odd', '--count', '17'], ['--kinds', 'quantized', '--count', '14']]
         for name in [name for more in flags for name in generate(self.folder, '--seed', '7', *more)]:
             with self.subTest(name):
                 onnx.checker.check_model(str(self.folder / name), full_check=True)
