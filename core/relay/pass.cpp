@@ -22,6 +22,7 @@
 #include "core/relay/passes/infer_type.h"
 #include "core/relay/passes/inline_dataflow.h"
 #include "core/relay/passes/keep_images.h"
+#include "core/relay/passes/keep_matrices.h"
 #include "core/relay/passes/normal_form.h"
 #include "core/relay/passes/recognize_norms.h"
 #include "core/relay/passes/simplify_expr.h"
@@ -79,6 +80,7 @@ constexpr Pass kPasses[] = {
     {kConv3dToConv2d, "conv3d_to_conv2d", "convolutions of volumes become convolutions of images", 1, kTypes, plain<conv3d_to_conv2d>},
     {kCropKernels, "crop_kernels", "taps of convolutions that meet padding alone vanish", 1, kTypes, nullptr, crop_kernels, kKeepsTypes},
     {kKeepImages, "keep_images", "values between convolutions of rows stay images", 1, kTypes, nullptr, keep_images, kKeepsTypes},
+    {kKeepMatrices, "keep_matrices", "values between dense layers stay matrices", 1, kTypes, nullptr, keep_matrices, kKeepsTypes},
     {kFakeQuantizationToInteger, "fake_quantization_to_integer", "operators between dequantize and quantize compute on integers", 1, kTypes, plain<fake_quantization_to_integer>},
     {kCanonicalizeQnn, "canonicalize_qnn", "operators on quantized tensors become integer arithmetic and scales", 0, kTypes, plain<canonicalize_qnn>},
     {kToMixedPrecision, "to_mixed_precision", "convolutions and dense layers multiply bfloat16, tensors are stored as bfloat16", 0, kTypes, mixed_precision},
@@ -102,7 +104,7 @@ constexpr Pass kPasses[] = {
 /// packed weights, those of all steps of a recurrence once.
 constexpr PassId kInferencePipeline[] = {
     kInlineDataflow, kInferType, kToGraphNormalForm, kFakeQuantizationToInteger, kCanonicalizeQnn, kSimplifyInference, kConvTransposeToConv, kCanonicalizeOps, kConv3dToConv2d, kCropKernels, kSimplifyExpr,
-    kEliminateCommonSubexpr, kRecognizeNorms, kKeepImages, kDeadCode, kFoldConstant, kFoldScaleAxis, kSplitConvolutions, kWidenProducts, kAlterLayout, kEliminateCommonSubexpr, kFoldConstant, kFuseOps, kFuseWindows,
+    kEliminateCommonSubexpr, kRecognizeNorms, kKeepImages, kKeepMatrices, kDeadCode, kFoldConstant, kFoldScaleAxis, kSplitConvolutions, kWidenProducts, kAlterLayout, kEliminateCommonSubexpr, kFoldConstant, kFuseOps, kFuseWindows,
 };
 // clang-format on
 

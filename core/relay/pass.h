@@ -24,6 +24,7 @@ enum class PassId : uint8_t {
   kConv3dToConv2d,
   kCropKernels,
   kKeepImages,
+  kKeepMatrices,
   kFakeQuantizationToInteger,
   kCanonicalizeQnn,
   kToMixedPrecision,

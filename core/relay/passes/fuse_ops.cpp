@@ -247,7 +247,8 @@ class Groups {
     if (!op || std::string_view(op->name) != "cast") return false;
     const auto *from = e.as<Call>()->args[0]->checked_type.as<TensorType>(),
                *to = e->checked_type.as<TensorType>();
-    if (!from || !to || to->dtype == kInt16) return false;
+    // A zero point that is one number is no tensor to save memory by.
+    if (!from || !to || to->dtype == kInt16 || from->shape.empty()) return false;
     bool narrow =
         from->dtype == kBFloat16 || from->dtype == kInt16 || (from->dtype.is_int() && from->dtype.bits == 8);
     return narrow && to->dtype.bits > from->dtype.bits;
