@@ -108,7 +108,7 @@ Response Api::Impl::submit(const Call& call) {
   // No waiting helps: what was measured stays.
   if (is_new && static_cast<uint64_t>(store.kept_by_owner(call.principal.name)) >= call.principal.kept_bytes)
     throw Refused{413,
-                  fmt::format("the jobs of {} keep {:.1f} GiB of the database, which is as much as may be",
+                  fmt::format("the jobs of {} keep {:.1f} GiB, which is as much as may be",
                               call.principal.name,
                               static_cast<double>(call.principal.kept_bytes) / (uint64_t{1} << 30)),
                   {}};

@@ -114,7 +114,12 @@ inline constexpr uint64_t kModelStoreBytes = uint64_t{32} << 30;
 inline constexpr uint64_t kModelBytesOfOne = uint64_t{8} << 30;  // one user's of them
 inline constexpr uint64_t kLeastModelBytes = 256 << 10;          // what a smaller one counts as
 
-// What all jobs of one user may keep in the database.
+// What a search may have in its folder: four times its model (two builds, and what they are made of), and so
+// much besides. As many files are far more than a linker makes.
+inline constexpr uint64_t kSearchBytes = uint64_t{4} << 30;
+inline constexpr size_t kSearchFiles = 10'000;
+
+// What all jobs of one user may keep: rows of the database, and modules.
 inline constexpr uint64_t kKeptBytesOfOne = uint64_t{64} << 30;
 
 // Event streams that one user may have open.

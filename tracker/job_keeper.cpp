@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <utility>
 
+#include "core/support/disk_use.h"
 #include "core/support/error.h"
 #include "core/support/printable.h"
 #include "core/support/text.h"
@@ -33,12 +34,30 @@ constexpr milliseconds kLook{500}, kStopWait{4000};
 /// From the end of its link to that of a searcher, which frees its memory meanwhile.
 constexpr milliseconds kEndWait{60000};
 
-/// Where a searcher left no module, or something else under its name, there is none.
-void take_module(const std::string& name, const fs::path& from, const fs::path& to) {
+// A searcher may write in a folder of its own within the job's. What stands beside that is ours: it is
+// opened, replaced and shown again in each life, whatever a searcher might have put there.
+std::string search_folder(const std::string& job_folder) { return job_folder + "/search"; }
+std::string log_file(const std::string& job_folder) { return job_folder + "/search.log"; }
+
+/// Its size. Where a searcher left no module, or something else under its name, there is none.
+uint64_t take_module(const std::string& name, const fs::path& from, const fs::path& to) {
   // A row of the database, which may come from anybody, leads nowhere else.
-  if (fs::path(name).filename() == name && fs::is_regular_file(fs::symlink_status(from / name)))
-    fs::rename(from / name, to / name);
+  if (fs::path(name).filename() != name || !fs::is_regular_file(fs::symlink_status(from / name))) return 0;
+  fs::rename(from / name, to / name);
+  return fs::file_size(to / name);
 }
+
+/// Removes it when it goes.
+struct RemovedFolder {
+  const std::string path;
+  ~RemovedFolder() {
+    try {
+      remove_folder(path);
+    } catch (const Error&) {
+      // The next life says so.
+    }
+  }
+};
 
 }  // namespace
 
@@ -48,6 +67,9 @@ struct JobKeeper::Search {
   db::JobState wanted = db::JobState::kDone;  // else what it is stopped for; kRunning: the tracker ends
   Clock::time_point kill_at = Clock::time_point::max();  // it was asked to end, and has not
   pid_t pid = -1;
+  uint64_t most_bytes = 0;  // of its folder
+  bool uncounted = false;   // so it was at the last look
+  std::string excess;       // it was killed for what it has there
   bool ended = false;
   std::thread thread;
 };
@@ -170,6 +192,7 @@ void JobKeeper::keep() {
       it = searches_.erase(it);
     }
     lock.unlock();
+    watch_folders();
     try {
       if (!store) store.emplace(settings_.database);
       start_some(*store, woken || std::exchange(failed, false));
@@ -180,6 +203,43 @@ void JobKeeper::keep() {
     lock.lock();
     // Also without being woken: a worker of the wanted class may have come, of which nobody tells us.
     changed_.wait_for(lock, kLook, [&] { return closing_ || awake_; });
+  }
+}
+
+/// The kernel bounds each file that a searcher writes, and not how many there are. REQUIRES: keep()'s thread,
+/// for no other one erases a search.
+void JobKeeper::watch_folders() {
+  struct Life {
+    Search* search;
+    pid_t pid;
+    std::string folder;
+    uint64_t most_bytes;
+  };
+  std::vector<Life> lives;
+  {
+    std::lock_guard lock(mutex_);
+    for (const auto& [id, search] : searches_)
+      if (search->pid > 0)
+        lives.push_back({search.get(), search->pid, job_folder(search->job.uuid), search->most_bytes});
+  }
+  for (const auto& [search, pid, folder, most_bytes] : lives) {
+    // A disk may be slow: without the lock.
+    DiskUse use = disk_use(search_folder(folder), pid, defaults::kSearchFiles);
+    std::error_code no_log;
+    if (const uintmax_t size = fs::file_size(log_file(folder), no_log); !no_log) use.bytes += size;
+    std::string excess;
+    if (use.files > defaults::kSearchFiles)
+      excess = fmt::format("its search has made more than {} files", defaults::kSearchFiles);
+    else if (use.bytes > most_bytes)
+      excess = fmt::format("its search has filled its folder with {} MiB, and may have {} there",
+                           use.bytes >> 20, most_bytes >> 20);
+    std::lock_guard lock(mutex_);
+    // Twice: what comes and goes may look so for a moment.
+    if (std::exchange(search->uncounted, use.uncounted) && use.uncounted && excess.empty())
+      excess = "its search has files that cannot be counted";
+    if (excess.empty() || search->pid != pid) continue;
+    search->excess = excess;
+    signal_searcher(pid, SIGKILL);
   }
 }
 
@@ -312,9 +372,7 @@ bool JobKeeper::run_once(Search& search, db::Store& store) {
   const db::ServedJobId id = search.job.id;
   search.job = store.served_job(id);
   const JobRequest request = parse_job_request(search.job.request);
-  // A searcher may write in a folder of its own within the job's. What stands beside that is ours: it is
-  // opened, replaced and shown again in each life, whatever a searcher might have put there.
-  const std::string folder = job_folder(search.job.uuid), its_folder = folder + "/search";
+  const std::string folder = job_folder(search.job.uuid), its_folder = search_folder(folder);
   SearchOrder order{.request = search.job.request,
                     .target = search.device.target,
                     .machine = search.device.machine,
@@ -322,14 +380,20 @@ bool JobKeeper::run_once(Search& search, db::Store& store) {
                     .resume = search.job.job};
   // Its budget of time is for all lives together.
   if (order.resume) order.seconds_used = store.job(*order.resume).seconds_used;
+  // All that a life leaves to the next one is in the database. A tracker may have been killed during the
+  // last.
+  remove_folder(its_folder);
+  const RemovedFolder removed{its_folder};
   fs::create_directories(its_folder);
+  uint64_t model_bytes = 0;
   if (!request.model_digest.empty()) {  // under its own name, whose ending says what it is
     order.file = folder + "/" + fs::path(request.model).filename().string();
     // Left by an earlier life.
     fs::remove(order.file);
     fs::create_symlink(blob_path(request.model_digest), order.file);
+    std::error_code none;  // which its searcher says
+    if (const uintmax_t size = fs::file_size(order.file, none); !none) model_bytes = size;
   }
-  const std::string log_file = folder + "/search.log";
   SearchEnding ending;
   std::string nonsense, excess;
   std::exception_ptr ours;
@@ -339,7 +403,9 @@ bool JobKeeper::run_once(Search& search, db::Store& store) {
     if (search.wanted != db::JobState::kDone) return true;
     search.kill_at = Clock::time_point::max();
     // Started under the lock: who ends the job either finds the process here, or was seen above.
-    Searcher searcher(settings_.searcher, log_file);
+    Searcher searcher(settings_.searcher, log_file(folder));
+    search.most_bytes = settings_.search_bytes + 4 * model_bytes;
+    search.uncounted = false;
     search.pid = searcher.pid();
     lock.unlock();
     // Here for as long as the search goes on: calls of the searcher are answered on this thread.
@@ -373,12 +439,14 @@ bool JobKeeper::run_once(Search& search, db::Store& store) {
     // see set_served_state.
     if (search.wanted != db::JobState::kDone && !ending.done) return true;
   }
-  if (ours) std::rethrow_exception(ours);
-  if (ending.done && WIFEXITED(status)) {
+  if (!search.excess.empty()) excess = search.excess;
+  if (ours && excess.empty()) std::rethrow_exception(ours);
+  if (ending.done && excess.empty() && WIFEXITED(status)) {
     // The state last: who sees a job that is done finds all that it left.
     store.set_served_report(id, ending.report);
     write_file(folder + "/report.txt", ending.text);
-    take_module(search.job.model_name + ".lathe", its_folder, folder);
+    const uint64_t module_bytes = take_module(search.job.model_name + ".lathe", its_folder, folder);
+    store.set_served_kept(id, ending.kept_bytes + static_cast<int64_t>(module_bytes));
     store.set_served_state(id, db::JobState::kDone);
     return true;
   }
@@ -388,7 +456,7 @@ bool JobKeeper::run_once(Search& search, db::Store& store) {
     return true;
   }
   // Shown to the job's owner, who is not to learn of this machine what is none of their business.
-  std::string said = tail_of_log(log_file);
+  std::string said = tail_of_log(log_file(folder));
   // Where a file lies here is nothing that its owner could know.
   for (const std::string& prefix : {its_folder + "/", folder + "/"})
     while (said.find(prefix) != std::string::npos) said.erase(said.find(prefix), prefix.size());

@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "db/store.h"
+#include "tracker/defaults.h"
 #include "tracker/device_class.h"
 #include "tracker/farm_client.h"
 #include "tracker/needs.h"
@@ -34,8 +35,9 @@ struct KeeperSettings {
   /// The complete text of a target that names a processor. Throws Error for one that does not exist.
   std::function<std::string(const std::string&)> resolve_target;
   std::function<void(const std::string& line)> log;  // from any thread; may be empty
-  /// What all jobs of an owner may keep in the database, in bytes. From any thread; empty: what is usual.
+  /// What all jobs of an owner may keep, in bytes. From any thread; empty: what is usual.
   std::function<uint64_t(const std::string& owner)> kept_bytes;
+  uint64_t search_bytes = defaults::kSearchBytes;  // of a search's folder, besides what its model takes
 };
 
 class JobKeeper {
@@ -70,6 +72,7 @@ class JobKeeper {
   using Choices = std::map<std::tuple<std::string, std::string, std::map<std::string, std::string>>, Choice>;
 
   void keep();
+  void watch_folders();
   void start_some(db::Store& store, bool woken);
   void start(db::Store& store, const db::ServedJob& job, DeviceClass device);
   Choice find_device(const db::ServedJob& job, const FarmStatus& farm, Choices& known) const;

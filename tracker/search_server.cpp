@@ -138,6 +138,7 @@ SearchEnding SearchServer::serve() {
     }
     write_search_frame(socket_, json_line(reply));
   }
+  ending_.kept_bytes = quota_.bytes();
   return ending_;
 }
 
@@ -164,7 +165,8 @@ json SearchServer::answer(const json& question) {
   }
   // Kept until the process has ended well (job_keeper.cpp): a report alone makes no job done.
   if (call == "deliver") {
-    ending_ = {true, clean_json(question.at("report"), "report"), question.at("text")};
+    ending_ = {
+        .done = true, .report = clean_json(question.at("report"), "report"), .text = question.at("text")};
     quota_.take_text(ending_.report.size() + ending_.text.size());
     return json::object();
   }

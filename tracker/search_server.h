@@ -20,6 +20,7 @@ namespace lathe::tracker {
 struct SearchEnding {
   bool done = false;
   std::string report, text;  // JSON, and for people
+  int64_t kept_bytes = 0;    // in the database, by the whole job
 };
 
 class SearchServer {

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <filesystem>
 
+#include "core/support/disk_use.h"
 #include "core/support/error.h"
 
 namespace lathe {
@@ -20,8 +21,12 @@ TemporaryFolder::TemporaryFolder() {
 }
 
 TemporaryFolder::~TemporaryFolder() {
-  std::error_code ignored;
-  fs::remove_all(path_, ignored);
+  try {
+    // Strangers' programs may have written there.
+    remove_folder(path_);
+  } catch (const Error&) {
+    // It stays, which harms nobody who is still here.
+  }
 }
 
 }  // namespace lathe

@@ -9,6 +9,7 @@
 #include <fstream>
 #include <functional>
 #include <future>
+#include <regex>
 #include <thread>
 
 #include "core/support/temporary_folder.h"
@@ -171,6 +172,74 @@ TEST(JobKeeper, IsNotHeldUpByWhatASearcherLeaves) {
                    farm);
   EXPECT_TRUE(soon([&] { return store.served_job(job.id).state == db::JobState::kFailed; }));
   EXPECT_EQ(store.served_job(job.id).crashes, 3);
+  EXPECT_TRUE(std::filesystem::is_regular_file(keeper.job_folder(job.uuid) + "/search.log"));
+}
+
+/// The kernel bounds each of its files, and not how many there are.
+TEST(JobKeeper, EndsASearchThatFillsTheDisk) {
+  constexpr const char* kFull = "its search has filled its folder with [34] MiB, and may have 2 there";
+  const std::pair<const char*, const char*> ways[] = {
+      {"files", kFull},
+      {"log", kFull},
+      {"nameless", kFull},
+      {"many", "its search has made more than 10000 files"},
+      {"mapped", "its search has files that cannot be counted"}};
+  for (const auto& [way, message] : ways) {
+    TemporaryFolder folder;
+    SilentFarm farm;
+    db::Store store(folder / "tuning.db");
+    const db::ServedJob job =
+        store.add_served_job({.owner = "alice", .model_name = "net", .request = kTenTrials});
+    JobKeeper keeper({.database = folder / "tuning.db",
+                      .folder = folder / "files",
+                      .searcher = {PYTHON, FILLING_SEARCHER, way},
+                      .search_bytes = 2 << 20},
+                     farm);
+    ASSERT_TRUE(soon([&] { return store.served_job(job.id).state == db::JobState::kFailed; })) << way;
+    EXPECT_TRUE(std::regex_match(store.served_job(job.id).message, std::regex(message)))
+        << way << ": " << store.served_job(job.id).message;
+    EXPECT_EQ(store.served_job(job.id).crashes, 0) << "it would only do it again";
+    EXPECT_TRUE(soon([&] { return !std::filesystem::exists(keeper.job_folder(job.uuid) + "/search"); }));
+  }
+}
+
+TEST(JobKeeper, LetsASearchHaveWhatItNeeds) {
+  TemporaryFolder folder;
+  SilentFarm farm;
+  db::Store store(folder / "tuning.db");
+  const std::string digest(64, 'a');
+  const db::ServedJob job =
+      store.add_served_job({.owner = "alice",
+                            .model_name = "net",
+                            .request = to_json({.model = "net.onnx", .model_digest = digest, .trials = 10})});
+  std::filesystem::create_directories(folder / "files/blobs");
+  // Four times its model besides.
+  write_file(folder / "files/blobs/" + digest, std::string(1 << 20, 'x'));
+  JobKeeper keeper({.database = folder / "tuning.db",
+                    .folder = folder / "files",
+                    .searcher = {PYTHON, FILLING_SEARCHER, "files"},
+                    .search_bytes = 2 << 20},
+                   farm);
+  const std::string full = keeper.job_folder(job.uuid) + "/search/full";
+  ASSERT_TRUE(soon([&] { return std::filesystem::exists(full); }));
+  std::this_thread::sleep_for(1500ms);  // three looks
+  EXPECT_EQ(store.served_job(job.id).state, db::JobState::kRunning);
+}
+
+/// A module stays for whoever fetches it, for ever.
+TEST(JobKeeper, CountsAModuleForItsOwner) {
+  TemporaryFolder folder;
+  SilentFarm farm;
+  db::Store store(folder / "tuning.db");
+  const db::ServedJob job =
+      store.add_served_job({.owner = "alice", .model_name = "net", .request = kTenTrials});
+  JobKeeper keeper({.database = folder / "tuning.db",
+                    .folder = folder / "files",
+                    .searcher = {PYTHON, FILLING_SEARCHER, "module"}},
+                   farm);
+  ASSERT_TRUE(soon([&] { return store.served_job(job.id).state == db::JobState::kDone; }));
+  EXPECT_GE(store.kept_by_owner("alice"), 4 << 20);
+  EXPECT_TRUE(std::filesystem::exists(keeper.job_folder(job.uuid) + "/net.lathe"));
 }
 
 /// It may run programs, the linker for one. One that is left behind holds the link, and with it the job's
