@@ -443,6 +443,8 @@ int64_t Store::set_suspect(WorkerId worker, int64_t since_ms) {
   Transaction transaction = begin();
   // Confirmations first: a measurement stays believed while one of another worker's is left.
   std::vector<MeasurementId> changed;
+  std::vector<MeasurementId> withdrawn;
+  std::map<TargetId, int64_t> taught;  // since when
   // Who confirmed is not known of old rows: then it was the device that measured.
   for (Query row = database_->query(
            "UPDATE confirmation SET suspect = 1 WHERE suspect = 0 AND recorded_ms >= ?2 AND (worker = ?1 OR "
@@ -454,10 +456,27 @@ int64_t Store::set_suspect(WorkerId worker, int64_t since_ms) {
   for (Query row = database_->query(
            "UPDATE measurement SET suspect = 1 WHERE worker = ? AND recorded_ms >= ? AND suspect = 0 "
            "AND NOT EXISTS(SELECT 1 FROM confirmation c WHERE c.measurement = measurement.id "
-           "AND c.suspect = 0) RETURNING id",
+           "AND c.suspect = 0) RETURNING id, target, recorded_ms",
            {worker, since_ms});
-       row.step();)
+       row.step();) {
     changed.push_back(row.integer());
+    withdrawn.push_back(changed.back());
+    int64_t& first = taught.try_emplace(row.integer(), INT64_MAX).first->second;
+    first = std::min(first, row.integer());
+  }
+  // What was learnt since from any of these; later jobs would begin with it. A search that is under way
+  // forgets by itself (Measurer::withdrawn), unless it ends before: then it is not to go on with what its own
+  // taught.
+  for (const auto& [target, first] : taught)
+    database_->run(
+        "DELETE FROM cost_model WHERE target = ? AND created_ms >= ? AND NOT EXISTS(SELECT 1 FROM job "
+        "WHERE job.id = cost_model.job AND job.state IN ('queued', 'running'))",
+        {target, first});
+  for (MeasurementId id : withdrawn)
+    database_->run(
+        "DELETE FROM cost_model WHERE job = (SELECT trial.job FROM trial JOIN measurement ON "
+        "measurement.trial = trial.id WHERE measurement.id = ?)",
+        {id});
   std::sort(changed.begin(), changed.end());
   // A measurement may stand there by itself and by several of its confirmations.
   changed.erase(std::unique(changed.begin(), changed.end()), changed.end());

@@ -46,8 +46,9 @@ std::vector<WorkerHealth> Store::worker_healths() {
 std::optional<int64_t> Store::last_good_canary(const std::string& worker, const std::string& device_class) {
   Query row = database_->query(
       "SELECT good_ms FROM canary JOIN worker ON worker.id = canary.worker "
-      "WHERE worker.name = ? AND device_class = ? AND good_ms > 0",
-      {worker, device_class});
+      "WHERE worker.name = ? AND device_class = ? AND good_ms BETWEEN 1 AND ?",
+      // By a clock that was ahead, and has been set: nothing is known of it.
+      {worker, device_class, now_ms_()});
   return row.step() ? std::optional(row.integer()) : std::nullopt;
 }
 

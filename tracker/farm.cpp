@@ -346,8 +346,10 @@ void Farm::tick() {
     // One that hangs with each lease and still sends heartbeats would else hold trials for five
     // minutes each, for ever.
     if (!peer.empty() && !is_race && ++workers_.at(peer).overdue == kOverdueToSuspect) {
-      expel(peer, fmt::format("it has held {} leases for longer than {} s, and says that it is well",
-                              kOverdueToSuspect, kLeaseLimit.count() / 1000));
+      expel(peer,
+            fmt::format("it has held {} leases for longer than {} s, and says that it is well",
+                        kOverdueToSuspect, kLeaseLimit.count() / 1000),
+            /*lied=*/false);
       continue;
     }
     if (!peer.empty()) send(peer, wire::Cancel{id});

@@ -165,6 +165,7 @@ struct FarmStatus {
   std::vector<std::string> unserved;  // platforms of pending trials that no worker up is
   std::vector<std::string> unbuilt;   // that runners are, and no worker up builds for
   std::vector<std::string> withheld;  // that only drained and suspect workers are
+  uint64_t distrusts = 0;             // how often results of a worker were found not to be believed
 };
 
 class Farm {
@@ -194,6 +195,7 @@ class Farm {
     std::vector<Testimony> said;  // of one to be confirmed
     std::string doubted;          // the worker whose failure with it is not believed yet; or ""
     LeaseId doubted_lease = 0;    // what it failed by; a copy of that failure is no second opinion
+    bool doubted_lie = false;     // it said a time that cannot be
   };
   /// Small: there are millions (defaults::kQueueLimit).
   class Trial {
@@ -277,7 +279,7 @@ class Farm {
   void refuse(const Peer& peer, uint32_t version, wire::Refusal refusal);
   std::string disbelief(const Trial& trial, const Worker& worker, const wire::Result& result) const;
   std::string impossible_time(const Trial& trial, const wire::Result& result) const;
-  void expel(const Peer& peer, const std::string& reason);
+  void expel(const Peer& peer, const std::string& reason, bool lied);
   void on(const Peer& peer, const wire::Credit& credit);
   void on(const Peer& peer, const wire::Result& result);
   void on(const Peer& peer, const wire::Canary& canary);
@@ -307,14 +309,15 @@ class Farm {
 
   // farm_health.cpp: whom to believe, and who is to work.
   Health& health_of(const Worker& worker);
-  void judge(const Peer& peer, Health::Change change, bool good, bool lied = false);
+  void judge(const std::string& name, Health::Change change, bool good, bool lied = false);
+  void distrust_all(const std::string& identity);
   void take_leases_back(const Peer& peer);
   void pause(const Peer& peer, const std::string& why);
   void explain(const Peer& peer, std::string why);
   bool wants_second_opinion(const Trial& trial, const Worker& worker, const wire::Result& result,
                             bool impossible) const;
-  void doubt(Trial& trial, const std::string& worker, LeaseId lease);
-  void blame(const std::string& worker, TrialId trial);
+  void doubt(Trial& trial, const std::string& worker, LeaseId lease, bool lied);
+  void blame(const std::string& worker, TrialId trial, bool lied);
   std::vector<Word> words_of(const std::vector<Testimony>& said, const std::string& device_class) const;
   void compare(std::vector<Testimony> said, const Worker& worker, CandidateId candidate, double seconds);
   bool has_another(const Trial& trial, const Worker& worker,
@@ -404,7 +407,8 @@ class Farm {
   std::map<std::string, size_t> devices_;    // by the same: devices named since then
   std::map<std::string, std::string> device_of_;  // by name of a worker: the digest of the last it was
   std::map<std::string, Health> health_;          // by name of a worker
-  std::set<std::string> drained_;                 // names
+  uint64_t distrusts_ = 0;
+  std::set<std::string> drained_;  // names
   std::unordered_map<JobId, size_t> open_;
   Queues pending_;                       // never tried; may name closed trials
   Queues ready_;                         // built for runners; as pending_

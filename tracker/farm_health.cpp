@@ -25,31 +25,48 @@ void Farm::on(const Peer& peer, const wire::Canary& canary) {
   // A copy, or one overtaken by a later one: nothing to write down.
   if (!change) return;
   worker.canary = now_;
-  judge(peer, *change, health.last_was_good());
+  judge(worker.name, *change, health.last_was_good());
 }
 
-/// Writes down what is known of the worker now, and acts on what has changed.
-void Farm::judge(const Peer& peer, Health::Change change, bool good, bool lied) {
-  Worker& worker = workers_.at(peer);
-  const Health& health = health_of(worker);
-  worker.suspect = health.suspect();
+/// Writes down what is known of the worker now, and acts on what has changed. One that has gone is judged
+/// too: what it has said is still here. REQUIRES: its health is known.
+void Farm::judge(const std::string& name, Health::Change change, bool good, bool lied) {
+  const Health& health = health_.at(name);
+  const auto here = std::find_if(workers_.begin(), workers_.end(),
+                                 [&](const auto& entry) { return entry.second.name == name; });
+  // A worker may be suspect for its canaries, which is about the time since the last good one, and be
+  // found to lie, which is about all that it ever said.
+  const bool distrust = change == Health::Change::kSuspect || lied;
   // With every canary, in the same transaction as results: a tracker that starts again knows what
   // this one knew. `unproven` bounds how far back distrust reaches where no good canary is known: to
   // when the worker joined.
-  effects_->records.push_back(Examined{.health = health.row(),
-                                       .good = good,
-                                       .distrust = change == Health::Change::kSuspect,
-                                       .unproven = now_ - worker.joined,
-                                       .lied = lied});
+  effects_->records.push_back(
+      Examined{.health = health.row(),
+               .good = good,
+               .distrust = distrust,
+               .unproven = here == workers_.end() ? Time(0) : now_ - here->second.joined,
+               .lied = lied});
+  if (distrust) {
+    ++distrusts_;
+    // Some may be of what is doubted now.
+    incumbents_.forget_all();
+  }
   if (change == Health::Change::kTrusted)
-    effects_->notes.push_back(fmt::format("worker {} is trusted again", worker.name));
+    effects_->notes.push_back(fmt::format("worker {} is trusted again", name));
+  if (change == Health::Change::kSuspect)
+    effects_->notes.push_back(fmt::format("worker {} is suspect: {}", name, health.row().suspect));
+  if (here == workers_.end()) return;
+  here->second.suspect = health.suspect();
   if (change != Health::Change::kSuspect) return;
-  // Some may be of what is doubted now.
-  incumbents_.forget_all();
-  effects_->notes.push_back(fmt::format("worker {} is suspect: {}", worker.name, health.row().suspect));
   // First the reason, then the cancellations: the worker's log reads in that order.
-  pause(peer, health.row().suspect);
-  take_leases_back(peer);
+  pause(here->first, health.row().suspect);
+  take_leases_back(here->first);
+}
+
+/// What workers of that key, or without keys of that name, have ever said is out until measured again.
+void Farm::distrust_all(const std::string& identity) {
+  for (const auto& [name, health] : health_)
+    if (identity_of(name) == identity) judge(name, Health::Change::kNone, /*good=*/false, /*lied=*/true);
 }
 
 /// They go to others, without blame for their candidates.
@@ -84,20 +101,22 @@ bool Farm::wants_second_opinion(const Trial& trial, const Worker& worker, const 
          runs(worker, lane_of(*trial.spec)) && has_another(trial, worker);
 }
 
-void Farm::doubt(Trial& trial, const std::string& worker, LeaseId lease) {
+void Farm::doubt(Trial& trial, const std::string& worker, LeaseId lease, bool lied) {
   Past& past = trial.make_past();
   past.avoid = past.doubted = worker;
   // The worker repeats its result, since it was not recorded; that copy would else be the second opinion.
   past.doubted_lease = lease;
+  past.doubted_lie = lied;
   // A result of an earlier lease leaves the one in force alone: whoever has it gives the second opinion.
   if (trial.lease == lease) release(lease, /*lost=*/false);
 }
 
-void Farm::blame(const std::string& name, TrialId trial) {
-  const auto worker = std::find_if(workers_.begin(), workers_.end(),
-                                   [&](const auto& entry) { return entry.second.name == name; });
-  if (worker == workers_.end()) return;  // it has gone, and would begin anew
-  judge(worker->first, health_of(worker->second).blame(trial), /*good=*/false);
+void Farm::blame(const std::string& name, TrialId trial, bool lied) {
+  const auto health = health_.find(name);
+  if (health == health_.end()) return;  // so many came after it that nothing is known of it
+  const Health::Change change = health->second.blame(trial, lied);
+  judge(name, change, /*good=*/false,
+        change == Health::Change::kSuspect && health->second.said_what_cannot_be());
 }
 
 // --- words against words
@@ -127,11 +146,9 @@ void Farm::compare(std::vector<Testimony> said, const Worker& worker, CandidateI
   if (!was_open && !dispute.open.empty())
     effects_->notes.push_back(dispute.open + ": the slower counts until another worker tells");
   for (const Contradicted& one : dispute.contradicted) {
-    const auto liar = std::find_if(workers_.begin(), workers_.end(),
-                                   [&](const auto& entry) { return entry.second.name == one.worker; });
-    if (liar == workers_.end()) continue;  // as in blame()
-    judge(liar->first, health_of(liar->second).contradict(candidate, one.reason), /*good=*/false,
-          /*lied=*/true);
+    const auto liar = health_.find(one.worker);
+    if (liar == health_.end()) continue;  // as in blame()
+    judge(one.worker, liar->second.contradict(candidate, one.reason), /*good=*/false, /*lied=*/true);
   }
 }
 

@@ -276,14 +276,14 @@ void Farm::on(const Peer& peer, const wire::Result& result) {
     // Before everything that records or believes it; only of a lease that was its own, so that nobody
     // gets another expelled.
     if (const std::string reason = disbelief(trial, worker, result); granted && !reason.empty()) {
-      expel(peer, fmt::format("a result that cannot be: {}", reason));
+      expel(peer, fmt::format("a result that cannot be: {}", reason), /*lied=*/true);
     } else if (granted && result.outcome == Outcome::kInvalidTrace && worker.version < wire::kNewestVersion) {
       // A worker of our version that cannot read the trace is right, and no other could.
       // A worker of the release before knows fewer schedule primitives: another is asked.
       // Counted as a loss, so that three such workers end it, instead of passing it round for ever.
       if (trial.lease == result.lease) release(result.lease, /*lost=*/true);
     } else if (granted && wants_second_opinion(trial, worker, told, !too_fast.empty())) {
-      doubt(trial, worker.name, result.lease);
+      doubt(trial, worker.name, result.lease, !too_fast.empty());
     } else if (granted && told.outcome != Outcome::kWorkerLost) {
       // A lease given before, thought lost, has answered after all: whoever has the trial now
       // works for nothing.
@@ -295,7 +295,8 @@ void Farm::on(const Peer& peer, const wire::Result& result) {
       if (is_ok) worker.failures = 0;
       if (is_ok) returned_.erase(identity(worker)), devices_.erase(identity(worker));
       // Somebody failed with what another could do: three such candidates make the first suspect.
-      if (is_ok && !past.doubted.empty() && past.doubted != worker.name) blame(past.doubted, trial.id);
+      if (is_ok && !past.doubted.empty() && past.doubted != worker.name)
+        blame(past.doubted, trial.id, past.doubted_lie);
       // A build that fails is the candidate's, and says nothing of the builder's machine.
       // The device is written down with the result and makes it count for that machine.
       const auto spec = trial.spec;
@@ -341,12 +342,14 @@ std::string Farm::impossible_time(const Trial& trial, const wire::Result& result
 }
 
 /// Who says what cannot be, or nothing, is believed nothing more: the leases of this worker, and of all of
-/// its key, go to others, without blame for their candidates.
-void Farm::expel(const Peer& peer, const std::string& reason) {
+/// its key, go to others, without blame for their candidates. With a lie (`lied`) all goes that they have
+/// said: who began to tell of it yesterday has not become a liar today.
+void Farm::expel(const Peer& peer, const std::string& reason, bool lied) {
   // A copy: the worker goes below.
   const std::string key = workers_.at(peer).key;
   // Until the tracker is started again: an operator is to look at it, and a list of keys is theirs to change.
   expelled_.insert(identity(workers_.at(peer)));
+  if (lied) distrust_all(identity(workers_.at(peer)));
   std::vector<Peer> expelled;
   // Who holds the key of one of its workers could be any of them.
   for (const auto& [other, worker] : workers_)
@@ -385,7 +388,8 @@ bool Farm::hand_back(const Peer& peer, const std::vector<uint64_t>& returned) {
   // Each lease is a row of the database: nobody makes them without end.
   const auto all = returned_.find(identity(workers_.at(peer)));
   if (all == returned_.end() || all->second < kReturnsToExpel) return true;
-  expel(peer, fmt::format("it has handed back {} leases, and measured nothing meanwhile", kReturnsToExpel));
+  expel(peer, fmt::format("it has handed back {} leases, and measured nothing meanwhile", kReturnsToExpel),
+        /*lied=*/false);
   return false;
 }
 

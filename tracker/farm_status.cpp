@@ -70,7 +70,8 @@ FarmStatus Farm::status(Time now) const {
                     .room = kQueueLimit - std::min(kQueueLimit, trials_.size()),
                     .unserved = unserved(),
                     .unbuilt = unbuilt(),
-                    .withheld = withheld()};
+                    .withheld = withheld(),
+                    .distrusts = distrusts_};
   for (const auto& [peer, worker] : workers_) {
     status.slots += worker.credit();
     // There since greet(); forget_name() spares the names of connected workers.

@@ -93,7 +93,7 @@ std::optional<Health::Change> Health::hear(const wire::Canary& canary) {
   if (suspect() && good_ >= kCanariesToTrust && !lies()) {
     row_.suspect.clear();
     // What it failed with then says nothing of it now.
-    blamed_.clear();
+    blamed_.clear(), lies_.clear();
     return Change::kTrusted;
   }
   return Change::kNone;
@@ -113,9 +113,10 @@ void Health::set_baseline() {
   good_ = static_cast<int>(recent_.size());
 }
 
-Health::Change Health::blame(uint64_t trial) {
+Health::Change Health::blame(uint64_t trial, bool lied) {
   // A set: the same candidate may be tried, and fail, more than once.
   blamed_.insert(trial);
+  if (lied) lies_.insert(trial);
   if (blamed_.size() < kFailuresToSuspect) return Change::kNone;
   good_ = 0;
   // Whatever its canaries say: a worker whose memory is faulty may have perfect ones.
@@ -142,7 +143,7 @@ void Health::trust() {
   row_.compute = row_.memory = {};
   // The administrator's word that what it does now is right: the baseline is made of what follows.
   recent_.clear();
-  blamed_.clear();
+  blamed_.clear(), lies_.clear();
   contradicted_.clear();
   off_ = good_ = 0;
 }

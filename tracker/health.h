@@ -29,8 +29,8 @@ class Health {
   std::optional<Change> hear(const wire::Canary& canary);
   /// The same worker's next process: its canaries count from 1 again.
   void begin() { number_ = 0; }
-  /// A candidate that this worker said fails did well with another.
-  Change blame(uint64_t trial);
+  /// A candidate that this worker said fails, or takes what it cannot (`lied`), did well with another.
+  Change blame(uint64_t trial, bool lied = false);
   /// What this worker said of a candidate is contradicted by others. Of two candidates its canaries do not
   /// make it trusted again: whoever chooses when to lie has good ones.
   Change contradict(int64_t candidate, std::string reason);
@@ -39,6 +39,8 @@ class Health {
   /// An administrator's word: trusted from now on, with a baseline of the canaries to come.
   void trust();
 
+  /// Among what it is blamed for is a time that cannot be.
+  bool said_what_cannot_be() const { return !lies_.empty(); }
   bool suspect() const { return !row_.suspect.empty(); }
   bool has_baseline() const { return row_.compute.seconds > 0; }
   /// The last canary that counted was as it should be; so are those that make a baseline.
@@ -60,6 +62,7 @@ class Health {
   std::deque<wire::Canary> recent_;  // that make a baseline, or may
   int off_ = 0, good_ = 0;           // in a row, up to the last
   std::set<uint64_t> blamed_;        // trials
+  std::set<uint64_t> lies_;          // of these, for which it said what cannot be
   std::set<int64_t> contradicted_;   // candidates; as long as this tracker lives
 };
 

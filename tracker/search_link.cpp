@@ -162,7 +162,10 @@ size_t SearchLink::in_flight(JobId) { return call("in_flight", json::object()).a
 
 FarmStatus SearchLink::status() {
   const json answer = call("status", json::object());
-  return {.slots = answer.at("slots"), .unserved = answer.at("unserved"), .withheld = answer.at("withheld")};
+  return {.slots = answer.at("slots"),
+          .unserved = answer.at("unserved"),
+          .withheld = answer.at("withheld"),
+          .distrusts = answer.at("distrusts")};
 }
 
 void SearchLink::cancel(JobId) { call("cancel", json::object()); }

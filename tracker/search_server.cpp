@@ -179,7 +179,10 @@ json SearchServer::answer(const json& question) {
   if (call == "in_flight") return {{"count", farm_.in_flight(job)}};
   if (call == "status") {
     const FarmStatus status = farm_.status();
-    return {{"slots", status.slots}, {"unserved", status.unserved}, {"withheld", status.withheld}};
+    return {{"slots", status.slots},
+            {"unserved", status.unserved},
+            {"withheld", status.withheld},
+            {"distrusts", status.distrusts}};
   }
   if (call == "cancel") {
     farm_.cancel(job);

@@ -16,6 +16,7 @@
 #include "tracker/defaults.h"
 #include "tracker/device_class.h"
 #include "tracker/evaluation_json.h"
+#include "tracker/unset_clock.h"
 #include "tracker/weak_cache.h"
 
 namespace lathe::tracker {
@@ -104,7 +105,7 @@ db::Conditions conditions_of(const wire::Result& result, const std::string& driv
 class StoreJournal final : public Journal {
  public:
   StoreJournal(const std::string& path, std::optional<JobId> only)
-      : store_(path), only_(only), claims_(store_.database()) {}
+      : store_(path, {.now_ms = unset_clock()}), only_(only), claims_(store_.database()) {}
 
   JournalState start() override {
     // Before anything is read: with the claim held, nobody else changes what is open.
@@ -267,11 +268,12 @@ class StoreJournal final : public Journal {
   void write(const Examined& r) {
     const db::WorkerHealth& health = r.health;
     // What it measured since its last good canary on such devices; where none is known, since it joined.
-    const int64_t joined = store_.now_ms() - r.unproven.count();
-    if (r.distrust)
-      store_.set_suspect(
-          store_.add_worker(health.worker),
-          r.lied ? joined : store_.last_good_canary(health.worker, health.device_class).value_or(joined));
+    // Of who lies nobody knows since when.
+    const auto since = [&] {
+      const auto good = store_.last_good_canary(health.worker, health.device_class);
+      return good ? *good : store_.now_ms() - r.unproven.count();
+    };
+    if (r.distrust) store_.set_suspect(store_.add_worker(health.worker), r.lied ? 0 : since());
     store_.set_worker_health(health, r.good);
   }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <unordered_map>
 
 #include "core/support/error.h"
@@ -66,13 +67,14 @@ class FarmMeasurer final : public tuner::Measurer {
         // It ended in an earlier life of this job. One that is still open there is waited for like any other.
         recalled_.push_back(answered(std::move(pending), std::move(*end)));
       else
-        waiting_[answer.trial] = std::move(pending);
+        // By whoever has it now: what was withdrawn is of before.
+        withdrawn_.erase({task, pending.fingerprint}), waiting_[answer.trial] = std::move(pending);
     }
   }
 
   std::vector<tuner::Measured> wait(milliseconds timeout) override {
     std::vector<tuner::Measured> answers = std::exchange(recalled_, {});
-    for (const Finished& finished :
+    for (Finished& finished :
          // No waiting when there is something to tell already.
          farm_.poll(static_cast<JobId>(job_), answers.empty() ? timeout : milliseconds(0))) {
       auto found = waiting_.find(finished.trial);
@@ -81,6 +83,9 @@ class FarmMeasurer final : public tuner::Measurer {
       tuner::Measured answer = std::move(found->second);
       waiting_.erase(found);
       disturbance_.add(finished.result.disturbance);
+      // It was on its way here when its worker was found to lie.
+      if (withdrawn_.contains({answer.task, answer.fingerprint}))
+        finished.result.outcome = Outcome::kWorkerLost;
       answers.push_back(answered(std::move(answer), {.outcome = finished.result.outcome,
                                                      .error = finished.result.message,
                                                      .samples = finished.result.samples}));
@@ -95,6 +100,30 @@ class FarmMeasurer final : public tuner::Measurer {
       waiting_.clear();
     }
     return answers;
+  }
+
+  /// Asked of the store when the farm says that there is something to ask, and in the beginning: an earlier
+  /// life may have learnt what was withdrawn after it.
+  std::vector<tuner::Withdrawn> withdrawn() override {
+    std::vector<tuner::Withdrawn> found;
+    const uint64_t distrusts = farm_.status().distrusts;
+    if (std::exchange(seen_distrusts_, distrusts) == distrusts) return found;
+    constexpr int kMost = 4096, kBelieved = 64;
+    for (size_t task = 0; task < workloads_.size(); ++task) {
+      const db::BestQuery query{.workload = workloads_[task],
+                                .target = target_,
+                                .threads = request_.threads,
+                                .max_relative_error = request_.max_relative_error};
+      tuner::Withdrawn withdrawn{.task = task};
+      for (const db::Measurement& doubtful : store_.top_suspect(query, kMost))
+        if (withdrawn_.emplace(task, doubtful.program).second)
+          withdrawn.fingerprints.insert(doubtful.program);
+      if (withdrawn.fingerprints.empty()) continue;
+      for (const db::Measurement& left : store_.top(query, kBelieved))
+        withdrawn.believed.push_back({schedule::parse_trace(left.trace), left.seconds});
+      found.push_back(std::move(withdrawn));
+    }
+    return found;
   }
 
   const JobDisturbance& disturbance() const { return disturbance_; }
@@ -159,6 +188,8 @@ class FarmMeasurer final : public tuner::Measurer {
   Patience patience_;
   std::unordered_map<TrialId, tuner::Measured> waiting_;
   std::vector<tuner::Measured> recalled_;
+  std::optional<uint64_t> seen_distrusts_;
+  std::set<std::pair<size_t, std::string>> withdrawn_;  // tasks and fingerprints
   JobDisturbance disturbance_;
   std::chrono::steady_clock::time_point unserved_since_;
   bool complained_ = false;

@@ -1,6 +1,7 @@
 #include "tuner/learner.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "core/support/error.h"
 #include "core/support/text.h"
@@ -45,6 +46,19 @@ void Learner::train() {
   changed_ = true;
 }
 
+bool Learner::forget(size_t task, const std::set<std::string>& fingerprints) {
+  const size_t gone = std::erase_if(
+      samples_[task], [&](const Known& known) { return fingerprints.contains(known.fingerprint); });
+  if (gone == 0) return false;
+  // A model of lies is worse than none, and so is another job's that may have been taught by them.
+  if (model_.trained()) changed_ = true;
+  model_ = CostModel({.seed = seed_});
+  quality_ = {};
+  trained_on_ = 0;
+  train();
+  return true;
+}
+
 Score Learner::scorer() const {
   if (!model_.trained()) return {};
   return [this](std::span<const tir::Func> programs) {
@@ -61,7 +75,9 @@ std::vector<Lesson> Learner::lessons(size_t task) const {
   return lessons;
 }
 
-std::string Learner::take_new_model() { return std::exchange(changed_, false) ? save_for_later(model_) : ""; }
+std::string Learner::take_new_model() {
+  return std::exchange(changed_, false) && model_.trained() ? save_for_later(model_) : "";
+}
 
 void Learner::take_over(const std::string& saved) {
   const std::string header = feature_version();

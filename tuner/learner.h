@@ -1,6 +1,7 @@
 // What a session learns from its measurements: the cost model, what it is trained on, and when.
 #pragma once
 
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -26,6 +27,9 @@ class Learner {
   void add(size_t task, const std::string& fingerprint, Features features, double seconds);
   /// Trains anew when the data has grown by a quarter: the cost stays in proportion.
   void train();
+  /// Nothing is known of these any more, and what was learnt from them is learnt anew. False where nothing
+  /// was.
+  bool forget(size_t task, const std::set<std::string>& fingerprints);
   /// Empty without a model: the search then samples at random.
   Score scorer() const;
 

@@ -202,6 +202,11 @@ void TaskSearch::report(const schedule::Trace& trace, const std::string& print,
   if (state_.elite.size() > settings_.parents) state_.elite.pop_back();
 }
 
+void TaskSearch::believe(std::vector<SearchState::Known> elite) {
+  state_.elite = std::move(elite);
+  if (state_.elite.size() > settings_.parents) state_.elite.resize(settings_.parents);
+}
+
 SearchState TaskSearch::state() const {
   SearchState state = state_;
   state.random = random_.state();

@@ -70,6 +70,9 @@ class TaskSearch {
   /// A measured latency (none: the candidate failed) of a trace, proposed here or known from the database.
   void report(const schedule::Trace& trace, const std::string& fingerprint, std::optional<double> seconds);
 
+  /// Of what was reported only `elite`, fastest first, is to be believed. Nothing is proposed again.
+  void believe(std::vector<SearchState::Known> elite);
+
   /// The fastest so far; 0 and null when nothing was measured.
   double best_seconds() const { return state_.elite.empty() ? 0 : state_.elite.front().seconds; }
   const schedule::Trace* best() const { return state_.elite.empty() ? nullptr : &state_.elite.front().trace; }

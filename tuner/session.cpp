@@ -227,6 +227,40 @@ struct Session::Impl {
     }
   }
 
+  /// A worker was found to lie, say, after what it said was learnt.
+  void forget(const Withdrawn& withdrawn) {
+    const size_t task = withdrawn.task;
+    for (Open& candidate : open)
+      // Answered, and not learnt yet: nothing is known of it.
+      if (candidate.task == task && candidate.answer &&
+          withdrawn.fingerprints.contains(candidate.proposal.fingerprint))
+        candidate.answer->outcome = Outcome::kWorkerLost;
+    // Of another job, before this one.
+    if (!learner.forget(task, withdrawn.fingerprints)) return;
+    std::vector<SearchState::Known> elite;
+    for (const Withdrawn::Believed& one : withdrawn.believed) {
+      try {
+        schedule::replay(one.trace, tasks[task].workload);
+        elite.push_back({one.trace, one.seconds});
+      } catch (const Error&) {
+        // As in know().
+      }
+    }
+    TaskState& state = states[task];
+    state.best_seconds = elite.empty() ? 0 : elite.front().seconds;
+    state.best = elite.empty() ? schedule::Trace() : elite.front().trace;
+    state.since_best = 0;
+    if (withdrawn.fingerprints.contains(default_fingerprint[task])) state.default_seconds = 0;
+    searches[task].believe(std::move(elite));
+    // As if the lies had not been told, as far as can be known: what came before the best was no faster.
+    const double best = state.best_seconds > 0 ? state.best_seconds : kNever;
+    for (double& after : progress[task].best_after) after = std::max(after, best);
+    milestones.clear();
+    // It may not be fast enough yet, and there may be more to gain.
+    if (ending == Ending::kTarget || ending == Ending::kNoGain) ending.reset();
+    changed.insert(task);
+  }
+
   TaskCheckpoint checkpoint_of(size_t task) const {
     TaskCheckpoint checkpoint{
         .shared = {round, random.state(), submitted, window, learner.trained_on(), learner.quality()},
@@ -364,6 +398,7 @@ void Session::restore(std::span<const SavedTask> tasks, const std::string& model
 void Session::run(const OnChange& on_change, const std::function<bool()>& stop, const OnRound& on_round) {
   Impl& s = *impl_;
   s.start = Clock::now();
+  for (const Withdrawn& withdrawn : s.measurer.withdrawn()) s.forget(withdrawn);
   // What know() brought may be enough to learn from before anything is measured.
   // It only grows: workers that left may come back, and what was proposed is proposed.
   s.window = std::max(s.window, s.measurer.capacity());
@@ -377,6 +412,7 @@ void Session::run(const OnChange& on_change, const std::function<bool()>& stop, 
   s.propose(stop, on_round);
   while (!s.is_over(stop)) {
     s.receive(s.measurer.wait(std::chrono::milliseconds(200)));
+    for (const Withdrawn& withdrawn : s.measurer.withdrawn()) s.forget(withdrawn);
     s.window = std::max(s.window, s.measurer.capacity());
     // Search goes on while others build and run; the next round is ready before the last one ends.
     // What was learnt may make the next proposal another; answers that wait are learnt one by

@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -30,6 +31,17 @@ struct Measured {
   std::string message;  // of a failure
 };
 
+/// What was found not to be believed of a task's measurements, after it was told.
+struct Withdrawn {
+  struct Believed {
+    schedule::Trace trace;
+    double seconds = 0;
+  };
+  size_t task = 0;
+  std::set<std::string> fingerprints;
+  std::vector<Believed> believed;  // the fastest of what is left, by whoever measured them
+};
+
 /// Where candidates are built and measured: the tracker, or a fake in tests.
 class Measurer {
  public:
@@ -39,6 +51,8 @@ class Measurer {
   virtual void submit(size_t task, std::span<const Proposal> proposals) = 0;
   /// What ended since the last call; waits for at least one, or for the time to pass.
   virtual std::vector<Measured> wait(std::chrono::milliseconds timeout) = 0;
+  /// What was found since the last call, or before the first.
+  virtual std::vector<Withdrawn> withdrawn() { return {}; }
   /// Submitted, and still to be answered.
   virtual size_t in_flight() const = 0;
   /// How many candidates in flight keep all workers busy.

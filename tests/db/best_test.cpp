@@ -104,6 +104,30 @@ TEST_F(BestTest, SuspectResultsAreOut) {
       "new");
 }
 
+/// What was learnt from them is out with them: later jobs would begin with it.
+TEST_F(BestTest, SuspectResultsTeachNothing) {
+  const TargetId other = store_.add_target({.name = "another", .architecture = "x86_64"});
+  store_.add_cost_model({.target = farm_.target, .model = "of before"});
+  farm_.now_ms += 1000;
+  confirmed("new", 1e-3f);
+  store_.add_cost_model({.job = farm_.job, .target = farm_.target, .model = "of the liar"});
+  store_.add_cost_model({.target = farm_.target, .model = "of whoever knew of it"});
+  store_.add_cost_model({.target = other, .model = "of others"});
+  store_.set_suspect(farm_.worker, farm_.now_ms);
+  EXPECT_FALSE(store_.cost_model_of(farm_.job));
+  EXPECT_EQ(store_.latest_cost_model(farm_.target).value().model, "of before");
+  EXPECT_EQ(store_.latest_cost_model(other).value().model, "of others");
+}
+
+/// By a clock that was an hour ahead until it was set: nothing measured since would ever be suspect.
+TEST_F(BestTest, AGoodCanaryOfTomorrowIsNone) {
+  farm_.now_ms += 3'600'000;
+  store_.set_worker_health({.worker = "w", .device_class = "c"}, /*good=*/true);
+  EXPECT_EQ(store_.last_good_canary("w", "c"), farm_.now_ms);
+  farm_.now_ms -= 3'600'000;
+  EXPECT_EQ(store_.last_good_canary("w", "c"), std::nullopt);
+}
+
 TEST_F(BestTest, SuspectResultsAreInAgainOnceMeasuredAgain) {
   confirmed("new", 1e-3f);
   store_.set_suspect(farm_.worker, farm_.now_ms);

@@ -45,6 +45,29 @@ TEST(Farm, BelievesNoImpossibleTimes) {
   b.say("q", wire::Credit{2});
 }
 
+/// It has good canaries meanwhile: they say nothing of who chooses when to lie.
+TEST(Farm, ImpossibleTimesTakeAllWithThemThatTheirWorkerHasSaid) {
+  Bench b;
+  b.join("p", "liar", 1);
+  b.join("q", "honest", 1);
+  std::vector<Examined> distrusted;
+  for (TrialId trial = 1; trial <= 3; ++trial) {
+    b.submit(1, "cpu", 1, /*fastest_seconds=*/1e-6);
+    wire::Result result = b.ok(b.lease("p"));
+    result.samples = {1e-9f};
+    b.say("p", result);
+    if (b.sent<wire::Lease>("q").empty()) b.say("q", wire::Credit{1});
+    b.say("q", b.ok(b.lease("q")));
+    for (const Record& record : b.last.records)
+      if (const auto* examined = std::get_if<Examined>(&record)) distrusted.push_back(*examined);
+    b.say("p", wire::Credit{1});
+  }
+  ASSERT_THAT(distrusted, SizeIs(3));
+  EXPECT_FALSE(distrusted[1].distrust);
+  EXPECT_EQ(distrusted[2].health.worker, "liar");
+  EXPECT_TRUE(distrusted[2].distrust && distrusted[2].lied);
+}
+
 /// Of a worker that speaks for itself: its own candidates are bounded where they are measured.
 TEST(Farm, RecordsNoMoreSamplesThanAnybodyAsksFor) {
   Bench b;

@@ -34,8 +34,32 @@ class SmallFarm final : public FarmClient {
     say(worker, wire::Hello{.worker = worker,
                             .device = fmt::format(R"({{"host":"{}","model":"m","cores":2}})", worker),
                             .backends = {"cpu"}});
+    canaries_[worker] = 0;
     for (int i = 0; i < 5; ++i) sing(worker);
     say(worker, wire::Credit{1});
+  }
+  void leave(const std::string& worker) {
+    say(worker, wire::Bye{});
+    joined_.erase(worker);
+  }
+  /// Off its baseline, so that it is suspect.
+  void croak(const std::string& worker) {
+    for (int i = 0; i < 2; ++i)
+      say(worker,
+          wire::Canary{
+              .number = ++canaries_[worker], .kernels = 1, .compute_seconds = 2e-5, .memory_seconds = 2e-5});
+  }
+  /// Says times of a machine that it has ceased to be.
+  void betray(const std::string& worker) {
+    ASSERT_FALSE(leases_.empty());
+    const auto [holder, lease] = leases_.front();
+    ASSERT_EQ(holder, worker);
+    say(worker,
+        wire::Hello{.worker = worker, .device = "{}", .backends = {"opencl"}, .holding = {lease.lease}});
+    say(worker,
+        wire::Result{.lease = lease.lease, .trial = lease.trial, .attempt = lease.attempt, .samples = {1}});
+    leases_.clear();
+    joined_.erase(worker);
   }
   void sing(const std::string& worker) {
     say(worker,
@@ -149,6 +173,18 @@ class FewLies : public ::testing::Test {
     EXPECT_TRUE(told.confirmed_elsewhere);
   }
 
+  /// What the database believes of a worker's first words, whoever has confirmed them.
+  std::set<std::string> believed_of(const std::string& worker) {
+    std::set<std::string> traces;
+    for (db::Query row = store_.database().query(
+             "SELECT trace FROM measurement JOIN candidate ON candidate.id = candidate JOIN worker ON "
+             "worker.id = measurement.worker WHERE worker.name = ? AND suspect = 0 AND confirmed = 0",
+             {worker});
+         row.step();)
+      traces.insert(row.text());
+    return traces;
+  }
+
   /// As a job ends.
   db::Measurement best() {
     const std::vector<db::WorkloadId> workloads = {query_.workload};
@@ -194,6 +230,57 @@ TEST_F(FewLies, OfOneCandidateAreNotTheBestEither) {
   EXPECT_EQ(farm_.state_of(kLiar), "suspect");
   for (int i = 0; i < 2; ++i) farm_.sing(kLiar);
   EXPECT_EQ(farm_.state_of(kLiar), "ready") << "once may have been an accident";
+}
+
+/// What it said of others, unnoticed, goes with what it is caught at: also what it said in an earlier life,
+/// and when it has left before anybody else came.
+TEST_F(FewLies, TakeAllWithThemThatTheirWorkerHasSaid) {
+  const auto said_before = [&] {
+    farm_.truth.insert({{"p", 5.0f}, {"q", 5.5f}, {"r", 6.0f}});
+    farm_.lies = {{"x", 0.5f}, {"q", 1.15f}};
+    farm_.join(kLiar);
+    search({"p", "q", "r", "x"});
+    EXPECT_THAT(believed_of(kLiar), testing::UnorderedElementsAre("p", "q", "r", "x"));
+  };
+  said_before();
+  farm_.leave(kLiar);
+  farm_.join(kLiar);
+  farm_.leave(kLiar);
+  for (const char* other : {"honest", "upright"}) farm_.join(other);
+  search({"a", "b", "c", "y"});
+  expect_told_as_it_is();
+  EXPECT_THAT(believed_of(kLiar), IsEmpty());
+  EXPECT_GT(farm_.status().distrusts, 0u);
+  farm_.join(kLiar);
+  EXPECT_NE(farm_.state_of(kLiar), "gone");
+}
+
+/// Its canaries have told already that it is slow now: that is about today, and this about all that it said.
+TEST_F(FewLies, OfASuspectWorkerGoAsFarBack) {
+  farm_.truth.insert({{"p", 5.0f}});
+  farm_.lies = {{"x", 0.5f}};
+  farm_.join(kLiar);
+  search({"p", "x"});
+  farm_.sing(kLiar);
+  farm_.croak(kLiar);
+  ASSERT_EQ(farm_.state_of(kLiar), "suspect");
+  ASSERT_THAT(believed_of(kLiar), testing::UnorderedElementsAre("p", "x"));
+  for (const char* other : {"honest", "upright"}) farm_.join(other);
+  search({"a", "b", "c"});
+  expect_told_as_it_is();
+  EXPECT_THAT(believed_of(kLiar), IsEmpty());
+}
+
+TEST_F(FewLies, GoWithWhoeverIsExpelledForThem) {
+  farm_.truth.insert({{"p", 5.0f}});
+  farm_.join(kLiar);
+  search({"p", "x"});
+  farm_.sing(kLiar);
+  const Candidate candidate{query_.workload, "y", "y"};
+  farm_.submit(job_, std::span(&candidate, 1));
+  farm_.betray(kLiar);
+  EXPECT_EQ(farm_.state_of(kLiar), "gone");
+  EXPECT_THAT(believed_of(kLiar), IsEmpty());
 }
 
 /// Of one that is said to be slower than it is.

@@ -112,6 +112,15 @@ TEST_F(HealthTest, ThreeDistinctCandidatesThatFailWithItAloneMakeItSuspect) {
   EXPECT_EQ(health_.blame(4), Change::kNone) << "it begins anew";
 }
 
+TEST_F(HealthTest, KnowsWhetherItSaidWhatCannotBe) {
+  EXPECT_EQ(health_.blame(1, /*lied=*/true), Change::kNone);
+  EXPECT_EQ(health_.blame(2, /*lied=*/false), Change::kNone);
+  EXPECT_EQ(health_.blame(3, /*lied=*/false), Change::kSuspect);
+  EXPECT_TRUE(health_.said_what_cannot_be());
+  health_.trust();
+  EXPECT_FALSE(health_.said_what_cannot_be());
+}
+
 TEST_F(HealthTest, WhoIsContradictedTwiceIsNotTrustedForItsCanaries) {
   make_baseline();
   EXPECT_EQ(health_.contradict(1, "why"), Change::kSuspect);

@@ -15,6 +15,7 @@
 #include "schedules/space.h"
 #include "tests/schedules/programs.h"
 #include "tests/tuner/fake_device.h"
+#include "tuner/checkpoint.h"
 
 namespace lathe::tuner {
 namespace {
@@ -31,9 +32,15 @@ class FakeMeasurer final : public Measurer {
       EXPECT_TRUE(measured.insert({task, proposal.fingerprint}).second) << "measured twice";
       if (measured.size() == 1) first_program = proposal.program;
       waiting_.push_back(answer(task, proposal));
+      // Every other one of one task.
+      if (task == 0 && measured.size() % 2 == 0 && measured.size() < lying_until) {
+        waiting_.back().seconds /= 3;
+        lies.insert(proposal.fingerprint);
+      }
     }
     rounds.push_back({task, proposals.size()});
   }
+  std::vector<Withdrawn> withdrawn() override { return std::exchange(taken_back, {}); }
   std::vector<Measured> wait(std::chrono::milliseconds) override {
     std::vector<Measured> ended;
     for (int i = 0; i < 5 && !waiting_.empty(); ++i) {
@@ -50,6 +57,9 @@ class FakeMeasurer final : public Measurer {
   std::vector<std::pair<size_t, size_t>> rounds;  // task, candidates
   tir::Func first_program;
   size_t failing_task = SIZE_MAX;  // all its candidates fail
+  std::set<std::string> lies;      // fingerprints, said to take a third of what they do
+  size_t lying_until = 0;          // candidates
+  std::vector<Withdrawn> taken_back;
   std::chrono::milliseconds delay{0};
 
  private:
@@ -107,6 +117,44 @@ TEST(Session, SpendsItsTrialsAndReportsTheBest) {
   EXPECT_EQ(trials, 90);
   EXPECT_DOUBLE_EQ(status.model_seconds, total);
   EXPECT_DOUBLE_EQ(status.default_model_seconds, by_default);
+}
+
+/// The best of what was said comes of who is found to lie when it has been learnt: nothing of that is left,
+/// in what is shown, in what the search starts from, nor in the cost model.
+TEST(Session, ForgetsWhatIsWithdrawn) {
+  std::vector<Task> tasks = two_tasks();
+  FakeMeasurer measurer(tasks);
+  measurer.lying_until = 60;
+  Session session(tasks, avx512_target(), measurer, {.trials = 240, .seed = 1});
+  bool told = false;
+  std::vector<Lesson> lessons;
+  std::string model;
+  session.run(
+      [&](const SessionStatus& status) {
+        if (status.trials < 80 || std::exchange(told, true)) return;
+        const tir::Func& workload = tasks[0].workload;
+        EXPECT_TRUE(measurer.lies.contains(fingerprint(schedule::replay(status.tasks[0].best, workload))));
+        const schedule::Trace honest = schedule::default_trace(workload, avx512_target());
+        measurer.taken_back = {{.task = 0,
+                                .fingerprints = measurer.lies,
+                                .believed = {{honest, latency(schedule::replay(honest, workload))}}}};
+      },
+      kNever,
+      [&](const RoundCheckpoint& round) {
+        for (const RoundCheckpoint::Task& task : round.tasks)
+          if (task.task == 0) lessons = parse_task_checkpoint(task.bytes).lessons;
+        if (!round.model.empty()) model = round.model;
+      });
+  ASSERT_TRUE(told);
+  const TaskState state = session.status().tasks[0];
+  EXPECT_DOUBLE_EQ(state.best_seconds, latency(schedule::replay(state.best, tasks[0].workload)));
+  EXPECT_FALSE(lessons.empty());
+  for (const Lesson& lesson : lessons)
+    EXPECT_FALSE(measurer.lies.contains(lesson.fingerprint)) << lesson.fingerprint;
+  EXPECT_FALSE(model.empty()) << "learnt anew";
+  for (const Milestone& milestone : session.milestones()) EXPECT_GT(milestone.seconds, 0);
+  EXPECT_GE(session.milestones().front().model_seconds,
+            static_cast<double>(tasks[0].calls) * state.best_seconds);
 }
 
 TEST(Session, TheDefaultScheduleComesFirst) {
