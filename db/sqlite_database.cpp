@@ -82,6 +82,11 @@ std::string explain(int code, sqlite3* handle, const std::string& path,
             "cannot open database {}: its log belongs beside it, and that folder cannot be "
             "written ({}); copy it to one that can",
             path, std::strerror(errno));
+      if (std::filesystem::path folder = std::filesystem::path(path).parent_path();
+          access(folder.empty() ? "." : folder.c_str(), F_OK) == 0 &&
+          access(folder.empty() ? "." : folder.c_str(), W_OK) !=
+              0)  // of what is missing it would say only that
+        system_error = errno;
       return fmt::format(
           "cannot open database {}: {}", path,
           system_error ? std::strerror(system_error) : "is it a file in a folder that can be written?");
@@ -298,7 +303,7 @@ namespace {
 /// on that, and by POSIX any close() of it in this process would drop them.
 class FileLocks final : public Locks {
  public:
-  explicit FileLocks(const std::string& database) : path_(database + "-claims") {
+  explicit FileLocks(const std::string& database) : path_(real_name(database) + "-claims") {
     file_ = open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644);
     if (file_ < 0) fail("{}: cannot open: {}", path_, strerror(errno));
   }
@@ -312,6 +317,20 @@ class FileLocks final : public Locks {
   bool lock_job(int64_t job) override { return lock(F_WRLCK, job, 1); }
 
  private:
+  /// One database has one name here, whatever links lead to it. Of a file with several names of its own
+  /// SQLite makes a log beside each, and two of them damage it.
+  static std::string real_name(const std::string& database) {
+    std::error_code error;
+    const std::filesystem::path real = std::filesystem::canonical(database, error);
+    if (error) fail("database {}: {}", database, error.message());
+    if (std::filesystem::hard_link_count(real, error) > 1 && !error)
+      fail(
+          "database {} has another name (a hard link), by which it could be written beside this one; remove "
+          "that, or copy the file",
+          database);
+    return real;
+  }
+
   bool lock(short kind, int64_t start, int64_t length) {
     struct flock wanted {};
     wanted.l_type = kind;

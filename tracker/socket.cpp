@@ -1,10 +1,15 @@
 #include "tracker/socket.h"
 
 #include <sys/random.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
+#include <cerrno>
+#include <cstring>
 #include <deque>
 #include <map>
 #include <mutex>
@@ -201,6 +206,25 @@ class OwnerOnly {
   const mode_t before_;
 };
 
+/// ZeroMQ removes whatever has the name of its socket: another tracker's, whose workers would wait for ever,
+/// or a file of the user's.
+void require_free(const std::string& endpoint) {
+  const std::string path = endpoint.substr(std::string_view("ipc://").size());
+  struct stat there {};
+  if (lstat(path.c_str(), &there) != 0) return;
+  if (!S_ISSOCK(there.st_mode))
+    fail("cannot listen on {}: there is a file of that name, which is no socket", endpoint);
+  sockaddr_un address{.sun_family = AF_UNIX, .sun_path = {}};
+  if (path.size() >= sizeof address.sun_path) return;  // which ZeroMQ says
+  path.copy(address.sun_path, path.size());
+  const int probe = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  CHECK(probe >= 0, "socket: {}", strerror(errno));
+  // Of a process that has ended a socket may be left, and refuses.
+  const bool answers = connect(probe, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0;
+  close(probe);
+  if (answers) fail("cannot listen on {}: Address already in use", endpoint);
+}
+
 /// Frames that came while nobody had time for them. A peer that says more than its share has said it in vain,
 /// and so has everybody when there is no room at all.
 class Aside {
@@ -254,6 +278,7 @@ Server::Server(const std::string& endpoint, const std::optional<ServerKeys>& key
         "refusing to listen on {} without keys: anyone who can reach it could run code on the workers\n"
         "  hint: make keys with `tune keygen` and give them with --key and --allow, or listen on 127.0.0.1",
         endpoint);
+  if (endpoint.starts_with("ipc://")) require_free(endpoint);
   listen();
 }
 

@@ -22,6 +22,22 @@ void run_sql(const std::string& path, const std::string& sql) {
   ASSERT_EQ(sqlite3_close(handle), SQLITE_OK);
 }
 
+/// Two trackers would else serve one database, by two names of it.
+TEST(FileLocks, AreOfTheFileWhateverItIsCalled) {
+  const TemporaryFolder folder;
+  {
+    Store store(folder / "t.db");
+    std::filesystem::create_symlink(folder / "t.db", folder / "link.db");
+    Store linked(folder / "link.db");
+    const auto first = store.database().locks();
+    ASSERT_TRUE(first->lock_all());
+    EXPECT_FALSE(linked.database().locks()->lock_all());
+  }
+  std::filesystem::create_hard_link(folder / "t.db", folder / "hard.db");
+  Store other(folder / "hard.db");
+  EXPECT_THAT(thrown_by([&] { other.database().locks(); }), HasSubstr(" has another name (a hard link)"));
+}
+
 TEST(Schema, NewDatabaseIsAtTheLatestVersionAndOpensAgain) {
   TemporaryFolder folder;
   std::string path = folder / "deep/er/lathe.db";

@@ -266,7 +266,7 @@ TEST_F(FewLies, OfASuspectWorkerGoAsFarBack) {
   ASSERT_EQ(farm_.state_of(kLiar), "suspect");
   ASSERT_THAT(believed_of(kLiar), testing::UnorderedElementsAre("p", "x"));
   for (const char* other : {"honest", "upright"}) farm_.join(other);
-  search({"a", "b", "c"});
+  search({"a", "b", "c", "y"});
   expect_told_as_it_is();
   EXPECT_THAT(believed_of(kLiar), IsEmpty());
 }

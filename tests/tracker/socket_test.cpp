@@ -2,8 +2,10 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include <csignal>
@@ -12,6 +14,8 @@
 #include <thread>
 
 #include "core/support/error.h"
+#include "core/support/temporary_folder.h"
+#include "core/support/text.h"
 #include "tests/thrown_by.h"
 
 namespace lathe::wire {
@@ -45,6 +49,32 @@ TEST(Socket, KnowsWhatIsLocal) {
   for (const char* endpoint :
        {"tcp://*:9190", "tcp://0.0.0.0:9190", "tcp://10.0.0.1:9190", "tcp://[::]:9190", "x"})
     EXPECT_FALSE(is_local(endpoint)) << endpoint;
+}
+
+/// ZeroMQ would remove either.
+TEST(Socket, TakesNobodysFile) {
+  const TemporaryFolder folder;
+  write_file(folder / "file", "mine");
+  EXPECT_EQ(message_of("ipc://" + folder / "file"),
+            "cannot listen on ipc://" + folder / "file: there is a file of that name, which is no socket");
+  EXPECT_EQ(read_file(folder / "file"), "mine");
+  const std::string endpoint = "ipc://" + folder / "socket";
+  Server first(endpoint, std::nullopt);
+  EXPECT_EQ(message_of(endpoint), "cannot listen on " + endpoint + ": Address already in use");
+  Client client(endpoint, "c", std::nullopt);
+  client.send("x");
+  EXPECT_TRUE(wait_for(first)) << "it is still there";
+}
+
+TEST(Socket, TakesWhatADeadProcessHasLeft) {
+  const TemporaryFolder folder;
+  const std::string path = folder / "socket";
+  const int left = socket(AF_UNIX, SOCK_STREAM, 0);
+  sockaddr_un address{.sun_family = AF_UNIX, .sun_path = {}};
+  path.copy(address.sun_path, path.size());
+  ASSERT_EQ(bind(left, reinterpret_cast<const sockaddr*>(&address), sizeof address), 0);
+  close(left);
+  EXPECT_EQ(message_of("ipc://" + path), "no error");
 }
 
 /// Over ipc:// nothing bounds what a peer says without end: only who could end the tracker as well may
