@@ -8,6 +8,7 @@
 #include "core/support/disk.h"
 #include "core/support/error.h"
 #include "db/database.h"
+#include "db/database_error.h"
 #include "db/schema.h"
 
 namespace lathe::db {
@@ -26,6 +27,15 @@ void require_ours(Database& database) {
 
 // Of a tracker's longest commit on a slow disk.
 constexpr std::chrono::seconds kPatience(10);
+
+/// Of a full disk SQLite says that the database which is read cannot grow.
+void vacuum_into(Database& database, const fs::path& copy) {
+  try {
+    database.run("VACUUM INTO ?", {copy.string()});
+  } catch (const DiskFullError&) {
+    fail("cannot write {}: {}", fs::path(copy).replace_extension().string(), std::strerror(ENOSPC));
+  }
+}
 
 void require_sound(const std::string& copy, const std::string& of) {
   // Opened as a file that nobody changes: no log is left beside it.
@@ -61,7 +71,7 @@ void back_up(const std::string& path, const std::string& copy) {
   try {
     // Of one moment, beside writers, which do not wait for it.
     // Not sqlite3_backup, which starts over whenever somebody writes; and what comes is compact.
-    database->run("VACUUM INTO ?", {partial.string()});
+    vacuum_into(*database, partial);
     require_sound(partial.string(), path);
     sync_to_disk(partial);
     fs::rename(partial, copy);

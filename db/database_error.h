@@ -11,4 +11,10 @@ class DatabaseError : public Error {
   using Error::Error;
 };
 
+/// There is no room for what was to be written.
+class DiskFullError : public DatabaseError {
+ public:
+  using DatabaseError::DatabaseError;
+};
+
 }  // namespace lathe::db

@@ -187,7 +187,9 @@ void SqliteDatabase::Statement::bind(std::span<const Value> values) {
 }
 
 void SqliteDatabase::raise(int code) const {
-  throw DatabaseError(explain(code, handle_, name(), busy_timeout_));
+  const std::string problem = explain(code, handle_, name(), busy_timeout_);
+  if (is_disk_full(code)) throw DiskFullError(problem);
+  throw DatabaseError(problem);
 }
 
 SqliteDatabase::SqliteDatabase(const std::string& path, Access access, std::chrono::milliseconds busy_timeout)

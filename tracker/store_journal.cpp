@@ -102,6 +102,16 @@ db::Conditions conditions_of(const wire::Result& result, const std::string& driv
   return conditions;
 }
 
+/// Of a target that this release does not read (another one's, or damage) nothing is known: who builds for it
+/// will say so, and that ends its trials alone.
+double fastest_of(double flops, const std::string& target, int threads) {
+  try {
+    return fastest_believable(flops, parse_target_text(target), threads);
+  } catch (const Error&) {
+    return 0;
+  }
+}
+
 class StoreJournal final : public Journal {
  public:
   StoreJournal(const std::string& path, std::optional<JobId> only)
@@ -306,7 +316,7 @@ class StoreJournal final : public Journal {
                      .target = store_.target(job.target).name};
       spec.is_open = tir::names_dims(workload.text);
       // Once a workload and job, not with every result.
-      spec.fastest_seconds = fastest_believable(workload.flops, parse_target_text(spec.target), job.threads);
+      spec.fastest_seconds = fastest_of(workload.flops, spec.target, job.threads);
       // All of it is settled before the first trial of a job that a tracker owns.
       if (const auto served = store_.served_job_of(id)) {
         spec.device_class = served->device_class;

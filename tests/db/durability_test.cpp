@@ -5,11 +5,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <filesystem>
 #include <functional>
 #include <memory>
 #include <random>
 #include <set>
 
+#include "db/backup.h"
 #include "tests/db/fixture.h"
 
 namespace lathe::db {
@@ -62,6 +64,19 @@ void fill_then_free(const std::string& path, const std::function<std::shared_ptr
 TEST(Durability, FullQuotaIsOneClearErrorAndLosesNothing) {
   TemporaryFolder folder;
   fill_then_free(folder / "lathe.db", [](Store&) { return std::make_shared<FileSizeLimit>(3'000'000); });
+}
+
+TEST(Durability, ACopyThatHasNoRoomIsNoFaultOfTheDatabase) {
+  TemporaryFolder folder;
+  {
+    Farm farm(folder / "lathe.db");
+    for (int i = 0; i < 200; ++i) farm.measured(std::to_string(i) + std::string(500, 't'), {1e-3f});
+  }
+  const FileSizeLimit limit(100'000);
+  EXPECT_EQ(thrown_by([&] { back_up(folder / "lathe.db", folder / "copy.db"); }),
+            "cannot write " + folder / "copy.db: No space left on device");
+  EXPECT_FALSE(std::filesystem::exists(folder / "copy.db"));
+  EXPECT_FALSE(std::filesystem::exists(folder / "copy.db.partial"));
 }
 
 TEST(Durability, FullDiskIsOneClearErrorAndLosesNothing) {

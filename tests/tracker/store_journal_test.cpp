@@ -163,6 +163,19 @@ TEST_F(StoreJournals, ADamagedRequestIsForNobody) {
   }
 }
 
+/// Of an older release, or somebody's: one such trial, and nobody's were served.
+TEST_F(StoreJournals, ATargetThatCannotBeReadKeepsNobodyOut) {
+  const db::JobId job =
+      store_.create_job({.target = store_.add_target({.name = "cpu:x", .architecture = "a"}),
+                         .tasks = {{.workload = workload_}}});
+  const db::NewTrial trial{.workload = workload_, .trace = "t", .program = "p"};
+  store_.add_trials(job, std::span(&trial, 1));
+  const JournalState state = open_store_journal(folder_ / "t.db", std::nullopt)->start();
+  ASSERT_EQ(state.open.size(), 1u);
+  EXPECT_EQ(state.open.front().spec->target, "cpu:x");
+  EXPECT_EQ(state.open.front().spec->fastest_seconds, 0);
+}
+
 TEST_F(StoreJournals, KeepSuspectsAndWhoIsDrained) {
   const db::WorkerHealth row{.worker = "w",
                              .device_class = "c",
