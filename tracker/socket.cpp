@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
+#include <charconv>
 #include <cstring>
 #include <deque>
 #include <map>
@@ -154,9 +155,24 @@ bool try_send(zmq::socket_t& socket, const std::string& bytes, zmq::send_flags f
   }
 }
 
+constexpr std::string_view kTcp = "tcp://", kIpc = "ipc://";
+
 std::string host_of(const std::string& endpoint) {
-  const std::string address = endpoint.substr(std::string("tcp://").size());
+  const std::string address = endpoint.substr(kTcp.size());
   return address.substr(0, address.rfind(':'));
+}
+
+/// Of a port ZeroMQ takes the lowest 16 bits, whatever it is.
+bool is_endpoint(const std::string& endpoint) {
+  if (endpoint.starts_with(kIpc)) return true;
+  if (!endpoint.starts_with(kTcp)) return false;
+  const size_t colon = endpoint.rfind(':');
+  const std::string host = host_of(endpoint), port = endpoint.substr(colon + 1);
+  if (colon < kTcp.size() || host.empty()) return false;
+  if (port == "*") return true;
+  uint16_t number = 0;
+  const auto [end, error] = std::from_chars(port.data(), port.data() + port.size(), number);
+  return error == std::errc() && end == port.data() + port.size();
 }
 
 }  // namespace
@@ -185,10 +201,12 @@ std::string random_peer() {
 
 bool is_local(const std::string& endpoint) {
   // Who may connect is for the file system to say.
-  if (endpoint.starts_with("ipc://")) return true;
-  if (!endpoint.starts_with("tcp://")) return false;
+  if (endpoint.starts_with(kIpc)) return true;
+  if (!endpoint.starts_with(kTcp)) return false;
   const std::string host = host_of(endpoint);
-  return host.starts_with("127.") || host == "localhost" || host == "[::1]" || host == "lo";
+  // Of digits alone: 127.example.com is a name, and may be anybody's address.
+  const bool loopback = host.starts_with("127.") && host.find_first_not_of("0123456789.") == host.npos;
+  return loopback || host == "localhost" || host == "[::1]" || host == "lo";
 }
 
 // --- the tracker's end
@@ -209,7 +227,7 @@ class OwnerOnly {
 /// ZeroMQ removes whatever has the name of its socket: another tracker's, whose workers would wait for ever,
 /// or a file of the user's.
 void require_free(const std::string& endpoint) {
-  const std::string path = endpoint.substr(std::string_view("ipc://").size());
+  const std::string path = endpoint.substr(kIpc.size());
   struct stat there {};
   if (lstat(path.c_str(), &there) != 0) return;
   if (!S_ISSOCK(there.st_mode))
@@ -268,7 +286,7 @@ struct Server::Sockets {  // the last one ends first
 
 Server::Server(const std::string& endpoint, const std::optional<ServerKeys>& keys)
     : endpoint_(endpoint), keys_(keys) {
-  if (!endpoint.starts_with("ipc://") && !endpoint.starts_with("tcp://"))
+  if (!is_endpoint(endpoint))
     fail("cannot listen on {}: an endpoint is tcp://HOST:PORT or ipc://PATH", endpoint);
   if (endpoint.starts_with("ipc://@"))
     fail("cannot listen on {}: a socket without a file lets in every user of this machine; name a path",
@@ -278,7 +296,10 @@ Server::Server(const std::string& endpoint, const std::optional<ServerKeys>& key
         "refusing to listen on {} without keys: anyone who can reach it could run code on the workers\n"
         "  hint: make keys with `tune keygen` and give them with --key and --allow, or listen on 127.0.0.1",
         endpoint);
-  if (endpoint.starts_with("ipc://")) require_free(endpoint);
+  if (endpoint.starts_with(kIpc)) require_free(endpoint);
+  // To listen it knows addresses and network interfaces, and no names.
+  if (endpoint.starts_with(kTcp) && host_of(endpoint) == "localhost")
+    endpoint_ = fmt::format("{}127.0.0.1{}", kTcp, endpoint.substr(endpoint.rfind(':')));
   listen();
 }
 
@@ -412,6 +433,8 @@ Client::Client(std::string endpoint, std::string peer, std::optional<ClientKeys>
       endpoint_(std::move(endpoint)),
       peer_(std::move(peer)),
       keys_(std::move(keys)) {
+  if (!is_endpoint(endpoint_))
+    fail("cannot connect to {}: a tracker's address is tcp://HOST:PORT or ipc://PATH", endpoint_);
   reconnect();
 }
 

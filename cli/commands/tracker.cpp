@@ -160,7 +160,10 @@ class Service {
     const std::string host = settings.host;
     // Last: its thread asks for all that is above.
     server_.emplace(std::move(settings));
-    log_line(fmt::format("jobs and pages at {}://{}:{}", tls ? "https" : "http", host, server_->port()));
+    // As browsers want it.
+    const bool is_v6 = host.find(':') != host.npos;
+    log_line(fmt::format("jobs and pages at {}://{}:{}", tls ? "https" : "http",
+                         is_v6 ? fmt::format("[{}]", host) : host, server_->port()));
   }
 
  private:

@@ -51,6 +51,19 @@ TEST(Socket, KnowsWhatIsLocal) {
     EXPECT_FALSE(is_local(endpoint)) << endpoint;
 }
 
+/// ZeroMQ would listen on port 34463, and connect to it.
+TEST(Socket, APortIsOne) {
+  for (const char* endpoint : {"tcp://127.0.0.1:99999", "tcp://127.0.0.1:65536", "tcp://127.0.0.1:-1",
+                               "tcp://127.0.0.1:", "tcp://127.0.0.1", "tcp://127.0.0.1:9x", "tcp://:9190"}) {
+    EXPECT_EQ(message_of(endpoint), fmt::format("cannot listen on {}: an endpoint is tcp://HOST:PORT or "
+                                                "ipc://PATH",
+                                                endpoint));
+    EXPECT_NE(thrown_by([&] { Client client(endpoint, "c", std::nullopt); }), "no error") << endpoint;
+  }
+  EXPECT_EQ(message_of("tcp://localhost:*"), "no error") << "to listen it knows no names";
+  EXPECT_FALSE(is_local("tcp://127.example.com:9190"));
+}
+
 /// ZeroMQ would remove either.
 TEST(Socket, TakesNobodysFile) {
   const TemporaryFolder folder;
