@@ -184,7 +184,12 @@ ServiceClient::ServiceClient(const ServicePlace& place) : impl_(std::make_unique
   // Once, and before there are threads: it may not be safe beside any (curl_global_init(3)).
   static const CURLcode started = curl_global_init(CURL_GLOBAL_DEFAULT);
   CHECK(started == CURLE_OK);
-  if (!place.url.starts_with("http://") && !place.url.starts_with("https://"))
+  const size_t host = place.url.find("://") + 3;
+  const bool is_http = place.url.starts_with("http://") || place.url.starts_with("https://");
+  // It would be in every message, and in the list of processes; and it is not quoted here.
+  if (is_http && place.url.find('@') != std::string::npos)
+    fail("--tracker: an address names no user; tokens are given with --token-file or LATHE_TOKEN");
+  if (!is_http || host == place.url.size() || place.url[host] == ':' || place.url[host] == '/')
     fail("--tracker {}: must be http://HOST:PORT or https://HOST:PORT", place.url);
   impl_->url = place.url;
   while (impl_->url.ends_with('/')) impl_->url.pop_back();

@@ -1,5 +1,6 @@
 // Jobs and their tasks.
 #include "core/support/error.h"
+#include "db/job_names.h"
 #include "db/store.h"
 
 namespace lathe::db {
@@ -59,6 +60,7 @@ JobId Store::create_job(const NewJob& job) {
 }
 
 std::optional<Job> Store::find_job(const std::string& uuid) {
+  require_telling(uuid);
   std::vector<Job> found;
   for (Query row = database_->query(
            // Two are enough to know that it is not unique; no pattern, in which a % would mean something.

@@ -1,5 +1,6 @@
 // Jobs that a tracker owns, and what is told about them.
 #include "core/support/error.h"
+#include "db/job_names.h"
 #include "db/store.h"
 
 namespace lathe::db {
@@ -67,7 +68,14 @@ std::optional<ServedJob> Store::served_job_with_key(const std::string& owner, co
   return read_served(row);
 }
 
+void require_telling(const std::string& beginning) {
+  constexpr size_t kLeast = 4;
+  if (!beginning.empty() && beginning.size() < kLeast)
+    fail("`{}` may be the beginning of any job; give {} letters at least", beginning, kLeast);
+}
+
 std::optional<ServedJob> Store::find_served_job(const std::string& uuid) {
+  require_telling(uuid);
   std::vector<ServedJob> found;
   for (Query row = database_->query(
            // By the index of UNIQUE: the letters of a UUID end before g.

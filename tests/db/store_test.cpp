@@ -83,7 +83,15 @@ TEST_F(StoreTest, JobIsFoundByTheBeginningOfItsName) {
   Job job = store_.job(farm_.job);
   EXPECT_EQ(job.uuid.size(), 36u);
   EXPECT_EQ(store_.find_job(job.uuid.substr(0, 12))->id, farm_.job);
-  EXPECT_FALSE(store_.find_job("zz"));
+  EXPECT_FALSE(store_.find_job("zzzz"));
+  const ServedJob served = store_.add_served_job({.owner = "o", .model_name = "m"});
+  EXPECT_EQ(store_.find_served_job(served.uuid.substr(0, 4))->id, served.id);
+  for (const size_t letters : {1, 3}) {
+    const std::string begin = served.uuid.substr(0, letters);
+    EXPECT_EQ(thrown_by([&] { store_.find_served_job(begin); }),
+              fmt::format("`{}` may be the beginning of any job; give 4 letters at least", begin));
+  }
+  EXPECT_NE(thrown_by([&] { store_.find_job(job.uuid.substr(0, 3)); }), "no error");
   EXPECT_FALSE(store_.find_job(""));
   EXPECT_EQ(job.target_name, "cpu:x");
 }

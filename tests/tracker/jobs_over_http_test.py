@@ -383,6 +383,8 @@ def bad_flags(service):
         (5, ["jobs", "--tracker", f"http://127.0.0.1:{free_port()}"], "127.0.0.1"),
         (5, ["jobs", "--tracker", service.url], "bearer token"),
         (2, ["jobs", "--tracker", "tcp://127.0.0.1:1"], "must be http://"),
+        (2, ["jobs", "--tracker", "http://"], "must be http://"),
+        (2, ["jobs", "--tracker", "http://alice:secret@127.0.0.1:1"], "names no user"),
         (2, ["watch", "ffffffff", *url], "no job `ffffffff`"),
         *[(2, [command, "", *url], "JOB is empty") for command in ("watch", "fetch", "resume", "cancel")],
         (2, ["submit", "--model", "no.onnx", *url], "cannot read no.onnx"),
