@@ -38,6 +38,7 @@ class RemoteProgress {
     return true;
   }
   const std::string& state() const { return state_; }
+  bool has_ended() const { return !state_.empty() && db::is_final(db::job_state_named(state_)); }
   const std::string& message() const { return message_; }
 
  private:
@@ -140,6 +141,9 @@ int watch_job(const std::string& id, bool quiet, ServiceClient& service) {
         printable(id));
     return kInterrupted;
   }
+  if (!progress.has_ended())
+    throw ServiceError(fmt::format("the tracker tells no more of job {}, which is {}", id,
+                                   progress.state().empty() ? "unknown" : progress.state()));
   if (progress.state() != "done") fail("job {} {}: {}", id, progress.state(), progress.message());
   return kSuccess;
 }

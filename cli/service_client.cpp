@@ -362,7 +362,9 @@ void ServiceClient::follow(const std::string& path, const std::function<bool(con
     long status = 0;
     curl_easy_getinfo(call.curl, CURLINFO_RESPONSE_CODE, &status);
     if (status >= 400) impl_->require_success(status, reader.refusal);
-    if (code == CURLE_OK && status == 200) return;  // the service said all there is
+    // It has told all there is. One that goes away ends its stream the same way, so whoever was told
+    // something asks for what comes after it.
+    if (code == CURLE_OK && status == 200 && !reader.heard) return;
     // A service that restarts is asked again from the last event on; one that is gone, not for ever.
     if (reader.heard) heard = Clock::now();
     if (Clock::now() - heard > kPatience) throw ServiceError(impl_->problem_of(call, code));

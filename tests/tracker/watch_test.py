@@ -1,0 +1,61 @@
+#!/usr/bin/env python3
+"""Clients that watch a job while its tracker goes away and comes back: watch_test.py TUNE"""
+
+import json
+import subprocess
+import sys
+import tempfile
+import threading
+
+from tracker_process import TUNE, Tracker, check, wait_for
+
+
+class Watcher:
+    """`tune watch`, and what it has said."""
+
+    def __init__(self, job, tracker):
+        self.process = subprocess.Popen([TUNE, "watch", job, "--tracker", f"http://127.0.0.1:{tracker.port}"], text=True,
+                                        stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        self.said = ""
+        self.thread = threading.Thread(target=self.listen)
+        self.thread.start()
+
+    def listen(self):
+        for line in self.process.stderr:
+            self.said += line
+
+    def end(self):
+        self.process.wait(60)
+        self.thread.join()
+        return self.process.returncode
+
+
+def watches_on(tracker, go_away):
+    job = tracker.call("POST", "/v1/jobs", '{"model": "dqn", "trials": 1}')[1]["id"]
+    watcher = Watcher(job, tracker)
+    wait_for("the watcher to see the job", lambda: "queued" in watcher.said)
+    go_away()
+    tracker.start()
+    check(watcher.process.poll() is None, f"with its tracker the watcher ended: {watcher.said}")
+    check(tracker.call("POST", f"/v1/jobs/{job}/cancel")[0] == 200, "the job is not cancelled")
+    check(watcher.end() == 2 and f"job {job} cancelled" in watcher.said, f"the watcher was not told: {watcher.said}")
+
+
+def main():
+    with tempfile.TemporaryDirectory() as folder, Tracker(folder) as tracker:
+        def stop():
+            tracker.process.terminate()
+            tracker.process.wait()
+            tracker.log.close()
+
+        watches_on(tracker, tracker.kill)
+        watches_on(tracker, stop)
+        ended = [job for job in tracker.call("GET", "/v1/jobs")[1]["jobs"]]
+        check([job["state"] for job in ended] == ["cancelled"] * 2, json.dumps(ended))
+        # All that is to be told has been.
+        check(Watcher(ended[0]["id"], tracker).end() == 2, "the watcher of an ended job waits")
+    print("watched through 2 restarts")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
