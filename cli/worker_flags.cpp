@@ -3,6 +3,7 @@
 #include "cli/keys.h"
 #include "cli/messages.h"
 #include "core/support/error.h"
+#include "core/support/printable.h"
 #include "tracker/defaults.h"
 
 namespace lathe::cli {
@@ -18,6 +19,10 @@ void WorkerFlags::add_to(Flags& flags) {
 }
 
 worker::WorkerSettings WorkerFlags::finish() {
+  // A tracker would not even say whom it refuses.
+  if (has_control_characters(settings.name) || settings.name.size() > defaults::kNameLimit)
+    fail("--name {}: must be {} bytes at most, without control characters", printable(settings.name),
+         defaults::kNameLimit);
   if (key.empty() != tracker_key.empty()) fail("--key and --tracker-key belong together");
   if (!key.empty()) {
     wire::check_key(tracker_key, "--tracker-key");

@@ -189,6 +189,8 @@ void SqliteDatabase::Statement::bind(std::span<const Value> values) {
 void SqliteDatabase::raise(int code) const {
   const std::string problem = explain(code, handle_, name(), busy_timeout_);
   if (is_disk_full(code)) throw DiskFullError(problem);
+  // No disk's or server's trouble, which may pass.
+  if ((code & 0xff) == SQLITE_NOTADB) throw Error(problem);
   throw DatabaseError(problem);
 }
 

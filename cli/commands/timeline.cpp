@@ -61,11 +61,16 @@ History read_history(const std::string& file) {
   int64_t number = 0, left_out = 0;
   for (std::string line; std::getline(stream, line);) {
     ++number;
+    std::string why;
     try {
       add_line(line, history);
+    } catch (const nlohmann::json::exception&) {
+      why = "it is no line that `tune gate --history` writes";
     } catch (const std::exception& error) {
-      if (++left_out <= kMostLeftOut) fmt::print(stderr, "{}:{}: left out: {}\n", file, number, error.what());
+      why = error.what();
     }
+    if (!why.empty() && ++left_out <= kMostLeftOut)
+      fmt::print(stderr, "{}:{}: left out: {}\n", file, number, why);
   }
   if (left_out > kMostLeftOut)
     fmt::print(stderr, "{}: left out {} more lines\n", file, left_out - kMostLeftOut);

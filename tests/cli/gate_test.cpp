@@ -317,6 +317,16 @@ TEST_F(TimelineCommand, TimesAndThreadsAreSome) {
     EXPECT_THAT(finished.output, HasSubstr(message));
 }
 
+TEST_F(TimelineCommand, LinesOfOtherShapesAreNone) {
+  write_file(folder_ + "h.jsonl", "{\"unit\":\"a\"}\n[]\n1\n\"x\"\nnull\n");
+  const Finished finished = tune("timeline " + folder_ + "h.jsonl");
+  EXPECT_EQ(finished.code, 2);
+  for (int line = 1; line <= 5; ++line)
+    EXPECT_THAT(
+        finished.output,
+        HasSubstr(fmt::format(":{}: left out: it is no line that `tune gate --history` writes\n", line)));
+}
+
 TEST_F(TimelineCommand, GivesOneUnitAsJson) {
   write_file(folder_ + "h.jsonl", nights("dqn", {{30, 0.002}, {30, 0.0022}}) + nights("still", {{40, 1}}));
   const Finished finished = tune("timeline " + folder_ + "h.jsonl --unit dqn --json");
