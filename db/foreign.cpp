@@ -66,7 +66,7 @@ ForeignRecord read_autotvm(const std::string& line) {
   const json row = parse_line(line);
   const json& version = field(row, "version");
   // The one that AutoTVM has written for years; another may order its fields otherwise.
-  if (version != 0.2) fail("is of version {}, 0.2 is read", version.dump());
+  if (version != 0.2) fail("is of version `{}`, 0.2 is read", version.dump());
   const json &input = field(row, "input"), &result = field(row, "result");
   const json& error = at(result, 1, "the error number");
   if (!error.is_number_integer()) fail("the error number must be an integer");
@@ -110,7 +110,7 @@ ForeignRecord read_metaschedule(const std::string& line, const std::vector<std::
   const json &index = at(row, 0, "the workload's number"), &body = at(row, 1, "the record");
   // An index into a list of ours, out of a stranger's file.
   if (!index.is_number_unsigned() || index.get<uint64_t>() >= workloads.size())
-    fail("workload {} is not among the {} of the database", index.dump(), workloads.size());
+    fail("workload `{}` is not among the {} of the database", index.dump(), workloads.size());
   // A record names its workload by the number of a line in another file.
   const std::string& workload = workloads[index.get<size_t>()];
   if (workload.empty()) fail("the line of its workload {} is bad", index.dump());

@@ -4,11 +4,12 @@
 #include <filesystem>
 
 #include "core/support/error.h"
+#include "core/support/printable.h"
 
 namespace lathe::db {
 namespace {
 
-constexpr size_t kReasons = 20;
+constexpr size_t kReasons = 20, kLongestReason = 400;
 
 /// Protocols 2 to 5 begin with 0x80 and their number (pickletools); AutoTVM's "pickle" log has pickles in
 /// base64, where that is "gA", between tabs.
@@ -65,7 +66,8 @@ std::string Lines::place() const { return fmt::format("{}:{}", path_, number_); 
 void Tolerance::bad(const std::string& place, const std::string& why, int64_t count) {
   bad_ += count;
   // Bounded: a wrong file has millions of bad lines.
-  if (reasons_.size() < kReasons) reasons_.push_back(fmt::format("{}: {}", place, why));
+  if (reasons_.size() < kReasons)
+    reasons_.push_back(fmt::format("{}: {}", place, shortened(why, kLongestReason)));
 }
 
 void Tolerance::settle(const std::string& what) const {

@@ -9,6 +9,7 @@
 #include "core/codegen/host_target.h"
 #include "core/support/bounded_json.h"
 #include "core/support/error.h"
+#include "core/support/printable.h"
 #include "db/backup.h"
 #include "db/foreign.h"
 #include "db/pack.h"
@@ -47,7 +48,7 @@ int export_records(const Request& request) {
 
 /// Says which lines were left out.
 void warn(int64_t bad, const std::vector<std::string>& reasons) {
-  for (const std::string& reason : reasons) fmt::print(stderr, "left out: {}\n", reason);
+  for (const std::string& reason : reasons) fmt::print(stderr, "left out: {}\n", printable(reason));
   if (bad > static_cast<int64_t>(reasons.size()))
     fmt::print(stderr, "left out: {} more lines\n", bad - static_cast<int64_t>(reasons.size()));
 }

@@ -124,6 +124,12 @@ TEST_F(DatabaseCommands, ExportBackupAndForeignRecords) {
   EXPECT_EQ(tune("db check --db " + path("copy.db")).output, path("copy.db") + ": sound\n");
   EXPECT_EQ(tune("db import " FOREIGN_FIXTURES "/autotvm.json" + db).code, 0);
   EXPECT_EQ(tune("db import " FOREIGN_FIXTURES "/metaschedule" + db).code, 0);
+  // What is left out of a stranger's log is told, and does not turn the direction of reading.
+  write_file(path("odd.json"),
+             read_file(FOREIGN_FIXTURES "/autotvm.json") + "{\"version\": \"\xe2\x80\xae\"}\n");
+  const Finished odd = tune("db import " + path("odd.json") + db);
+  EXPECT_EQ(odd.code, 0);
+  EXPECT_THAT(odd.output, HasSubstr("is of version `\"\\xe2\\x80\\xae\"`, 0.2 is read"));
   EXPECT_EQ(query("foreign").size(), 7u);
   EXPECT_EQ(query("foreign --workload matmul")[0]["us"], 250);
   EXPECT_EQ(query("best --model net --device first")[0]["us"], 1000);

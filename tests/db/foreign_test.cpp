@@ -110,7 +110,8 @@ TEST_F(ForeignTest, WhatIsNoLogIsRefused) {
   EXPECT_THAT(with_result("[], 0, 1, 2"), HasSubstr("the times must be a list of numbers"));
   EXPECT_THAT(with_result("[1.0]"), HasSubstr("the error number is missing"));
   EXPECT_THAT(refusal(R"({"i": [], "r": [], "v": 0.1})"), HasSubstr("`version` is missing"));
-  EXPECT_THAT(refusal(R"({"version": 0.3})"), HasSubstr("is of version 0.3, 0.2 is read"));
+  EXPECT_THAT(refusal(R"({"version": 0.3})"), HasSubstr("is of version `0.3`, 0.2 is read"));
+  EXPECT_LT(refusal(fmt::format(R"({{"version": "{}"}})", std::string(100'000, 'x'))).size(), 1000u);
   EXPECT_THAT(refusal(std::string(100'000, '[') + "\n"), HasSubstr("nested more than 32 deep"));
   EXPECT_THAT(refusal("[1]\n"), HasSubstr("`version` is missing"));
   EXPECT_THAT(thrown_by([&] { import_autotvm(store_, folder_ / "none"); }),
@@ -130,7 +131,7 @@ TEST_F(ForeignTest, ARecordOfAWorkloadThatIsNotThereIsBad) {
   EXPECT_THAT(thrown_by([&] {
                 import_metaschedule(store_, none, fixture("metaschedule/database_tuning_record.json"));
               }),
-              HasSubstr("workload 0 is not among the 0 of the database"));
+              HasSubstr("workload `0` is not among the 0 of the database"));
 }
 
 }  // namespace
