@@ -17,7 +17,9 @@
 #include <cstring>
 #include <exception>
 #include <optional>
+#include <utility>
 
+#include "core/support/disk_use.h"
 #include "core/support/error.h"
 #include "core/support/temporary_folder.h"
 #include "workers/packets.h"
@@ -30,6 +32,7 @@ namespace {
 // Where spawn() has put the worker's socket.
 constexpr int kControl = 3;
 constexpr size_t kStderrTail = 4096;
+constexpr size_t kMostFiles = 1000;  // of a build: a linker has two dozen
 constexpr char kOpenWindow = 'o', kCloseWindow = 'c', kGranted = 'k';
 // The file may have been written by a candidate; a half, or somebody else's bytes, must not
 // be taken for a reply.
@@ -196,10 +199,12 @@ class Supervision {
       last_ = now;
       timed_out_ = !ended && used_ > packet_.wall_seconds;
       crowded_ = !ended && role_.confinement == Confinement::kRun && threads() > most_threads();
-      if (ended || timed_out_ || crowded_) break;
+      // Not while others are timed.
+      overfull_ = !ended && building && !still && fills_its_folder(now);
+      if (ended || timed_out_ || crowded_ || overfull_) break;
     }
     // One that ended by itself is waited for as well: its status and its usage come from there.
-    reap(timed_out_ || crowded_);
+    reap(timed_out_ || crowded_ || overfull_);
     // What it wrote between the last look and its end.
     drain_errors();
     return true;
@@ -265,6 +270,19 @@ class Supervision {
     return stat(fmt::format("/proc/{}/task", pid_).c_str(), &folder) == 0 ? folder.st_nlink - 2 : 0;
   }
 
+  /// The kernel bounds each file that a build writes, and not how many there are. Looked at now and then,
+  /// since a look costs a millisecond.
+  bool fills_its_folder(Clock::time_point now) {
+    if (now < next_look_) return false;
+    next_look_ = now + std::chrono::milliseconds(250);
+    const DiskUse use = disk_use(folder_->path(), pid_, kMostFiles);
+    // Twice: what comes and goes may look so for a moment.
+    const bool uncounted = std::exchange(uncounted_, use.uncounted) && use.uncounted;
+    return use.files > kMostFiles || use.bytes > most_bytes() || uncounted;
+  }
+  /// A linker's output, what it is made of, and as much again.
+  uint64_t most_bytes() const { return 4 * packet_.file_bytes; }
+
   void reap(bool kill_it) {
     // The group, with a linker or whatever else it has started.
     if (kill_it) kill(-pid_, SIGKILL);
@@ -281,6 +299,10 @@ class Supervision {
     if (timed_out_) return Report::End::kTimedOut;
     if (crowded_) {  // as for a call that is not allowed
       code = SIGSYS;
+      return Report::End::kSignalled;
+    }
+    if (overfull_) {  // as for one file that is too large
+      code = SIGXFSZ;
       return Report::End::kSignalled;
     }
     if (WIFSIGNALED(status_)) {
@@ -306,6 +328,9 @@ class Supervision {
 
   std::string tail() const {
     if (crowded_) return fmt::format("more than {} threads\n{}", most_threads(), tail_);
+    if (overfull_)
+      return fmt::format("more than {} MiB or {} files in its folder\n{}", most_bytes() >> 20, kMostFiles,
+                         tail_);
     if (written_ <= kStderrTail) return tail_;
     return fmt::format("[{} bytes, the last {}:]\n{}", written_, kStderrTail,
                        tail_.substr(tail_.size() - kStderrTail));
@@ -324,7 +349,10 @@ class Supervision {
   bool waiting_ = false;  // and not yet granted
   bool timed_out_ = false;
   // More threads than any pool of ours: see most_threads.
-  bool crowded_ = false;  // with threads
+  bool crowded_ = false;    // with threads
+  bool overfull_ = false;   // its folder
+  bool uncounted_ = false;  // at the last look
+  Clock::time_point next_look_;
   int status_ = 0;
   rusage usage_{};
   std::string tail_;

@@ -75,6 +75,20 @@ std::string behave(std::string_view request, Child& child) {
     write_file(std::string(getenv("TMPDIR")) + "/file", "left behind");
     return getenv("TMPDIR");
   }
+  if (request == "fill the folder") {
+    for (int i = 0; i < 8; ++i)
+      write_file(fmt::format("{}/{}", getenv("TMPDIR"), i), std::string(1 << 20, 'x'));
+    sleep(600);
+  }
+  if (request == "hide files") {
+    const std::string name = std::string(getenv("TMPDIR")) + "/file", bytes(1 << 20, 'x');
+    for (int i = 0; i < 8; ++i) {
+      const int file = open(name.c_str(), O_CREAT | O_RDWR, 0600);
+      write_all(file, bytes);
+      unlink(name.c_str());
+    }
+    sleep(600);
+  }
   if (request == "pid") return std::to_string(getpid());
   if (request == "descriptors") {
     int open_ones = 0;
@@ -275,6 +289,20 @@ TEST(Sandbox, NothingOfABuildStays) {
   const std::string folder = sandbox.run(task("folder")).reply;
   EXPECT_THAT(folder, HasSubstr("lathe-"));
   EXPECT_TRUE(soon([&] { return !std::filesystem::exists(folder); }));
+}
+
+/// The kernel bounds each file that it writes, and not how many there are.
+TEST(Sandbox, ABuildFillsNoDisk) {
+  if (!kConfines) GTEST_SKIP();
+  Sandbox sandbox(sandbox_command("builder"));
+  for (const char* way : {"fill the folder", "hide files"}) {
+    Task filling = task(way, 30);
+    filling.limits.file_bytes = 1 << 20;
+    const Report report = sandbox.run(filling);
+    EXPECT_EQ(report.end, Report::End::kSignalled) << way << ": " << describe(report);
+    EXPECT_EQ(report.code, SIGXFSZ);
+    EXPECT_EQ(report.stderr_tail, "more than 4 MiB or 1000 files in its folder\n");
+  }
 }
 
 TEST(Sandbox, SaysHowItEnded) {
