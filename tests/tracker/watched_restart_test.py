@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Clients that watch a job while its tracker goes away and comes back: watch_test.py TUNE"""
+"""Clients that watch a job while its tracker goes away and comes back: watched_restart_test.py TUNE"""
 
 import json
 import subprocess
