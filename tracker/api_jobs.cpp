@@ -107,11 +107,11 @@ Response Api::Impl::submit(const Call& call) {
                   {{"Retry-After", "30"}}};
   // No waiting helps: what was measured stays.
   if (is_new && static_cast<uint64_t>(store.kept_by_owner(call.principal.name)) >= call.principal.kept_bytes)
-    throw Refused{413,
-                  fmt::format("the jobs of {} keep {:.1f} GiB, which is as much as may be",
-                              call.principal.name,
-                              static_cast<double>(call.principal.kept_bytes) / (uint64_t{1} << 30)),
-                  {}};
+    throw Refused{
+        413,
+        fmt::format("the jobs of {} keep {:.1f} GiB, which is as much as may be", call.principal.name,
+                    static_cast<double>(call.principal.kept_bytes) / (uint64_t{1} << 30)),
+        {}};
   const db::ServedJob made = store.add_served_job(job);
   // Written anew: an older release may have kept it with other keys.
   // The same key gives the same job, so that a client that lost our answer may ask again; another job under

@@ -78,7 +78,8 @@ void Farm::on(const Peer& peer, const wire::Built& built) {
   // Of what the store holds no piece is asked for, so that nothing else would tell: whoever the trial is for
   // would be charged for bytes that are not there, and its own builds go for them.
   for (const wire::Blob& blob : {built.artifact, built.reference})
-    if (builds_.has_other_size(blob)) return expel(peer, "a size that is not that of its digest", /*lied=*/true);
+    if (builds_.has_other_size(blob))
+      return expel(peer, "a size that is not that of its digest", /*lied=*/true);
   if (!fetches_.contains(built.lease)) {
     // Each holds its bytes in memory until they are whole and checked.
     if (fetches_.size() >= kBuildsFetched) return;  // the worker says it again
@@ -109,7 +110,8 @@ void Farm::on(const Peer& peer, const wire::BlobChunk& chunk) {
     if (fetch.coming->complete()) {
       // The digest is what the store files it under, and what other runners ask for: wrong bytes
       // would be run as another's.
-      if (!fetch.coming->verify()) return expel(peer, "bytes that are not what their digest says", /*lied=*/true);
+      if (!fetch.coming->verify())
+        return expel(peer, "bytes that are not what their digest says", /*lied=*/true);
       fetch.here[chunk.digest] = fetch.coming->take();
       fetch.coming.reset();
     }

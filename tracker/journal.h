@@ -134,7 +134,7 @@ struct Examined {
   bool good = false;      // a canary was as it should be just now
   bool distrust = false;  // what it measured since its last good canary is out until measured again
   std::chrono::milliseconds unproven{0};  // where it never had one: how long it has been here
-  bool lied = false;  // canaries do not tell of that: all that it ever measured is out
+  bool lied = false;                      // canaries do not tell of that: all that it ever measured is out
 };
 
 /// A worker takes no more leases until an administrator says otherwise; or does again.
