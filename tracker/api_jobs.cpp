@@ -14,17 +14,24 @@ namespace fs = std::filesystem;
 using http::Response;
 using nlohmann::json;
 
-db::ServedJob Api::Impl::job_of(const Call& call) {
+namespace {
+
+/// By its id or a beginning of it, which is the asker's.
+db::ServedJob job_named(db::Store& store, const std::string& name) {
   try {
-    auto job = store.find_served_job(call.part);
-    if (!job) throw Refused{404, fmt::format("no job `{}`", call.part), {}};
+    auto job = store.find_served_job(name);
+    if (!job) throw Refused{404, fmt::format("no job `{}`", name), {}};
     return *job;
   } catch (const db::DatabaseError&) {
     throw;  // no fault of who asks
-  } catch (const Error& several) {
-    throw Refused{400, several.what(), {}};
+  } catch (const Error& unclear) {
+    throw Refused{400, unclear.what(), {}};
   }
 }
+
+}  // namespace
+
+db::ServedJob Api::Impl::job_of(const Call& call) { return job_named(store, call.part); }
 
 // The route has asked for a submitter; whose job it is, no route can know.
 db::ServedJob Api::Impl::own_job(const Call& call) {
@@ -55,12 +62,9 @@ Response Api::Impl::list_jobs(const Call& call) {
   } catch (const Error& error) {
     throw Refused{400, error.what(), {}};
   }
-  if (const std::string before = word(call.request, "before"); !before.empty()) {
-    const auto job = store.find_served_job(before);
-    if (!job) throw Refused{404, fmt::format("no job `{}`", before), {}};
-    // By an id that stays what it is, while numbers of pages shift with every new job.
-    query.before = job->id;
-  }
+  // By an id that stays what it is, while numbers of pages shift with every new job.
+  if (const std::string before = word(call.request, "before"); !before.empty())
+    query.before = job_named(store, before).id;
   json list = json::array();
   for (const db::ServedJob& job : store.served_jobs(query)) list.push_back(job_json(job, store));
   return json_response({{"jobs", std::move(list)}});
