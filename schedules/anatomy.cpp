@@ -283,6 +283,27 @@ std::optional<VectorReduction> vector_reduction(const Ref<Block>& block) {
   return result;
 }
 
+int64_t least_dilation(const Block& block) {
+  std::vector<Var> vars;
+  for (const BlockIter& iter : block.iters) vars.push_back(iter.var);
+  int64_t least = 0;
+  post_order(block.body, [&](const NodeRef& node) {
+    const Load* load = node.as<Load>();
+    for (const Expr& index : load ? load->indices : std::vector<Expr>{}) {
+      const auto form = linear_form(index, vars);
+      int64_t apart = 0;
+      bool slides = false;
+      for (const BlockIter& iter : block.iters) {
+        if (!form || !form->coefficients.count(iter.var.get()) || is_int(iter.extent, 1)) continue;
+        if (iter.kind == IterKind::kSpatial) slides = true;
+        if (iter.kind == IterKind::kReduce) apart = form->coefficients.at(iter.var.get());
+      }
+      if (slides && apart > 0) least = least == 0 ? apart : std::min(least, apart);
+    }
+  });
+  return std::max<int64_t>(least, 1);
+}
+
 Ref<Block> dominant_reduction(const Func& func) {
   Ref<Block> best;
   for (const Ref<Block>& block : all_blocks(func))

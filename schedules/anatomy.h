@@ -105,6 +105,13 @@ struct VectorReduction {
 void fit_to_loop(VectorReduction& reduction, size_t i, const tir::Block& block, const tir::For& loop);
 std::optional<VectorReduction> vector_reduction(const Ref<tir::Block>& block);
 
+/// How far apart the elements are that a sum over windows sees along each direction, the least; 1 where it
+/// sees neighbours.
+int64_t least_dilation(const tir::Block& block);
+/// From this on, images of a few rows more than those that have kernels of their own (family.h) still let
+/// some of the window's elements see nothing but padding.
+inline constexpr int64_t kFarApart = 4;
+
 /// The reduction with the most iterations, or null.
 Ref<tir::Block> dominant_reduction(const tir::Func& func);
 

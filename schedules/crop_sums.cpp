@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "core/tir/builder.h"
-#include "schedules/anatomy.h"
+#include "schedules/padded_image.h"
 #include "schedules/schedule.h"
 
 namespace lathe::schedule {
@@ -11,59 +11,9 @@ namespace lathe::schedule {
 using namespace tir;
 
 namespace {
-/// A block that surrounds an image with something: t[v...] = select(condition, value, nothing).
-struct Padding {
-  std::string block;
-  Buffer buffer;
-  std::vector<const VarNode*> vars;  // by dimension of the buffer
-  Expr condition, nothing;
-
-  /// Where the image itself is at the place that the load reads.
-  Expr condition_at(const Load& load) const {
-    VarMap at;
-    for (size_t d = 0; d < vars.size(); ++d) at[vars[d]] = load.indices[d];
-    return substitute(condition, at);
-  }
-};
-
-std::optional<Padding> padding_of(const Func& program, const Block& block) {
-  const Store* store = block.body.as<Store>();
-  if (!store || !is_injective(block) || is_param(program, store->buffer)) return std::nullopt;
-  const Select* select = store->value.as<Select>();
-  if (!select) return std::nullopt;
-  Padding padding{block.name, store->buffer, {}, select->condition, select->if_false};
-  for (const Expr& index : store->indices) {
-    const VarNode* v = index.as<VarNode>();
-    if (!v || std::find(padding.vars.begin(), padding.vars.end(), v) != padding.vars.end())
-      return std::nullopt;
-    padding.vars.push_back(v);
-  }
-  return padding.vars.size() == block.iters.size() ? std::optional(padding) : std::nullopt;
-}
-
 Analyzer known_in(const Block& block, Analyzer known) {
   for (const BlockIter& iter : block.iters) known.bind_range(iter.var, iter.extent);
   return known;
-}
-
-/// The padded image as a factor of the terms that the block adds up, or as what it takes the largest of. Null
-/// where a term may be something though the image is not.
-const Load* neutral_load(const Block& block, const Padding& padding) {
-  const Store* store = block.body.as<Store>();
-  if (!store || !is_reduction(block) || !accumulates(*store)) return nullptr;
-  const Binary& update = *store->value.as<Binary>();
-  const auto combiner = combiner_of(update.op);
-  if (!combiner || !structural_equal(padding.nothing, identity_of(*combiner, padding.buffer->dtype)))
-    return nullptr;
-  auto is_image = [&](const Expr& e) {
-    const Load* load = e.as<Load>();
-    return load && load->buffer == padding.buffer ? load : nullptr;
-  };
-  if (const Load* alone = is_image(update.b)) return alone;
-  const Binary* product = *combiner == Combiner::kSum ? update.b.as<Binary>() : nullptr;
-  if (!product || product->op != BinaryOp::kMul) return nullptr;
-  const Load* left = is_image(product->a);
-  return left ? left : is_image(product->b);
 }
 
 /// The padding is all that is seen where `iter` has this value, whatever the others are.
@@ -119,14 +69,14 @@ Ref<Block> block_named(const Func& program, const std::string& name) {
   return path_to_block(program, name)->back().cast<Block>();
 }
 
-Func crop(const Func& program, const Padding& padding, const std::string& name, const Analyzer& dims) {
+Func crop(const Func& program, const PaddedImage& padding, const std::string& name, const Analyzer& dims) {
   Func result = program;
   const size_t variables = block_named(program, name)->iters.size();
   for (size_t i = 0; i < variables; ++i) {
     const Ref<Block> block = block_named(result, name);
     const Load* load = neutral_load(*block, padding);
     const int64_t* extent = as_int(block->iters[i].extent);
-    if (!load || !extent || block->iters[i].kind != IterKind::kReduce) continue;
+    if (!load || !extent || block->iters[i].kind != IterKind::kReduce || !block->init) continue;
     const Seen seen = seen_values(*block, padding.condition_at(*load), block->iters[i], *extent, dims);
     if (seen.end - seen.first < *extent) result = with_values(result, block, i, seen);
   }
@@ -134,7 +84,7 @@ Func crop(const Func& program, const Padding& padding, const std::string& name, 
 }
 
 /// Nobody reads the padding.
-bool is_unseen(const Func& program, const Padding& padding, const Analyzer& dims) {
+bool is_unseen(const Func& program, const PaddedImage& padding, const Analyzer& dims) {
   for (const Ref<Block>& reader : consumers_of(program, block_named(program, padding.block)))
     for (const Ref<Load>& load : loads_of(reader->body, padding.buffer))
       if (!known_in(*reader, dims).can_prove(padding.condition_at(*load))) return false;
@@ -142,7 +92,7 @@ bool is_unseen(const Func& program, const Padding& padding, const Analyzer& dims
 }
 
 /// `program` with the image where the padded one was.
-Func without(const Func& program, const Padding& padding) {
+Func without(const Func& program, const PaddedImage& padding) {
   const Ref<Block> block = block_named(program, padding.block);
   const auto& store = *block->body.as<Store>();
   const Expr image = store.value.as<Select>()->if_true;
@@ -159,7 +109,7 @@ Func without(const Func& program, const Padding& padding) {
 Func crop_sums(const Func& program, const Analyzer& dims) {
   Func result = program;
   for (const Ref<Block>& block : all_blocks(program)) {
-    const auto padding = padding_of(program, *block);
+    const auto padding = padded_image(program, *block);
     if (!padding) continue;
     std::vector<std::string> readers;
     for (const Ref<Block>& reader : consumers_of(program, block)) readers.push_back(reader->name);

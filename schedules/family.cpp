@@ -242,31 +242,6 @@ bool is_convolution(const Func& program) {
   return block && block->reads.size() > 1 && reads_windows(*block);
 }
 
-/// How far apart the elements are that a convolution sees along each direction, the least; 1 where it sees
-/// neighbours.
-int64_t least_dilation(const Func& program) {
-  const std::vector<int64_t> many(dims_of(*program).size(), kTypicalDim);
-  const Ref<Block> block = dominant_reduction(with_dims(program, many));
-  std::vector<Var> vars;
-  for (const BlockIter& iter : block->iters) vars.push_back(iter.var);
-  int64_t least = 0;
-  post_order(block->body, [&](const NodeRef& node) {
-    const Load* load = node.as<Load>();
-    for (const Expr& index : load ? load->indices : std::vector<Expr>{}) {
-      const auto form = linear_form(index, vars);
-      int64_t apart = 0;
-      bool slides = false;
-      for (const BlockIter& iter : block->iters) {
-        if (!form || !form->coefficients.count(iter.var.get()) || is_int(iter.extent, 1)) continue;
-        if (iter.kind == IterKind::kSpatial) slides = true;
-        if (iter.kind == IterKind::kReduce) apart = form->coefficients.at(iter.var.get());
-      }
-      if (slides && apart > 0) least = least == 0 ? apart : std::min(least, apart);
-    }
-  });
-  return std::max<int64_t>(least, 1);
-}
-
 /// What a member is to be for, and how its program comes about.
 struct Grade {
   std::vector<DimValues> dims;
@@ -281,9 +256,9 @@ Func cropped(const Func& program, const std::vector<DimValues>& values);
 /// Images so small that the kernel, whose elements are far apart, sees one of them at a time: padding is most
 /// of what it would multiply. Nothing where it sees more all the same.
 std::optional<Grade> grade_of_single_taps(const Func& program, const ImageSizes& sizes) {
-  constexpr int64_t kFar = 4;  // images of fewer rows have members of their own
-  const int64_t dilation = least_dilation(program);
-  const auto few = dilation >= kFar ? sizes.of_few_rows(dilation) : std::nullopt;
+  const std::vector<int64_t> many(dims_of(*program).size(), kTypicalDim);
+  const int64_t dilation = least_dilation(*dominant_reduction(with_dims(program, many)));
+  const auto few = dilation >= kFarApart ? sizes.of_few_rows(dilation) : std::nullopt;
   if (!few) return std::nullopt;
   if (cropped(program, *few) == program) return std::nullopt;
   return Grade{.dims = *few, .is_small = true, .is_joined = true};

@@ -233,6 +233,7 @@ std::vector<BlockHandle> Schedule::decompose_padding(BlockHandle block) {
 BlockHandle Schedule::separate_padding(BlockHandle block) {
   return run_blocks("separate_padding", {block})[0];
 }
+void Schedule::skip_padding(BlockHandle block) { run(primitive("skip_padding"), {block}); }
 BlockHandle Schedule::blockize(LoopHandle loop) { return run_blocks("blockize", {loop})[0]; }
 WinogradBlocks Schedule::winograd(BlockHandle block, const std::vector<IntHandle>& sizes) {
   std::vector<Input> inputs{block};

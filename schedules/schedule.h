@@ -109,6 +109,7 @@ class Schedule {
   std::vector<BlockHandle> decompose_padding(BlockHandle block);
   /// The block that computes what stands inside; `block` stays, and pads that.
   BlockHandle separate_padding(BlockHandle block);
+  void skip_padding(BlockHandle block);
   BlockHandle blockize(LoopHandle loop);
   WinogradBlocks winograd(BlockHandle block, const std::vector<IntHandle>& rows_columns_band);
   /// `half`: columns of half a band.

@@ -84,6 +84,19 @@ void choose_width(Schedule& schedule, VectorReduction& reduction, const Target& 
   reduction.run = choose_one_of(schedule, {reduction.run, width / 2}, reduction.run, policy);
 }
 
+/// Kernels whose elements are far apart see padding alone for many tiles, unless the image is larger by far.
+/// Where its size is known, it was taken apart (core/relay/passes/crop_kernels.h).
+void skip_far_padding(Schedule& schedule, const std::string& reduction) {
+  if (!is_for_typical_dims(*schedule.func())) return;
+  const BlockHandle block = schedule.get_block(reduction);
+  if (least_dilation(*schedule[block]) < kFarApart) return;
+  try {
+    schedule.skip_padding(block);
+  } catch (const Error&) {
+    // It has no padding, or one that its schedule took apart.
+  }
+}
+
 void generate_tiled(Schedule& schedule, const Target& target, const Policy& policy) {
   auto reduction = main_reduction(schedule, target, policy);
   CHECK(reduction, "a space for reductions was asked to schedule another program");
@@ -95,6 +108,7 @@ void generate_tiled(Schedule& schedule, const Target& target, const Policy& poli
                                [&](const VectorReduction& each) { return each.block == reduction->block; });
   if (!dominates || chain.size() == 1) chain = {*reduction};
   schedule_rest(schedule, target, schedule_chain(schedule, chain, target, policy));
+  skip_far_padding(schedule, reduction->block);
 }
 
 void generate_generic(Schedule& schedule, const Target& target, const Policy& policy) {

@@ -1,8 +1,9 @@
 // Padding without a copy: what stands inside is written where it is computed, the border apart; or it is
-// computed without a border, so that the border can be inlined.
+// computed without a border, so that the border can be inlined. And sums that pass over padding.
 #include <algorithm>
 
 #include "core/tir/regions.h"
+#include "schedules/padded_image.h"
 #include "schedules/primitives/algorithm.h"
 
 namespace lathe::schedule {
@@ -157,6 +158,74 @@ void separate_padding(Application& a) {
   a.give_block(name);
 }
 
+/// A bound `small` <= or < `large` as it is for the iterations of a tile that it holds for, if any: with each
+/// of the tile's loops where it holds most easily. Null where it is no sum of these.
+Expr for_some(const Expr& bound, const std::vector<Ref<For>>& tile) {
+  const Binary* compare = bound.as<Binary>();
+  if (!compare || (compare->op != BinaryOp::kLe && compare->op != BinaryOp::kLt)) return {};
+  std::vector<Var> vars;
+  for (const Ref<For>& loop : tile) vars.push_back(loop->var);
+  const auto form = linear_form(compare->b - compare->a, vars);
+  if (!form) return {};
+  VarMap easiest;
+  for (const Ref<For>& loop : tile) {
+    const auto found = form->coefficients.find(loop->var.get());
+    if (found == form->coefficients.end()) continue;
+    easiest[loop->var.get()] = found->second > 0 ? loop->extent - 1 : Expr(0);
+  }
+  return substitute(bound, easiest);
+}
+
+/// What has to hold for the sums of a tile to see the image: the loops below the first one of the reduction
+/// that are none of it are the tile's.
+Expr sight_of_image(const Application& a, const Path& path, const PaddedImage& padded, const Load& load) {
+  const Block& block = *path.back().as<Block>();
+  const std::vector<Ref<For>> loops = loops_around(path);
+  auto is_of = [&](const Ref<For>& loop, IterKind kind) {
+    return std::any_of(block.iters.begin(), block.iters.end(), [&](const BlockIter& iter) {
+      return iter.kind == kind && uses_var(iter.value, loop->var.get());
+    });
+  };
+  const auto first = std::find_if(loops.begin(), loops.end(),
+                                  [&](const Ref<For>& loop) { return is_of(loop, IterKind::kReduce); });
+  std::vector<Ref<For>> tile;
+  for (auto loop = first; loop != loops.end(); ++loop)
+    if (is_of(*loop, IterKind::kSpatial)) tile.push_back(*loop);
+  VarMap places;
+  for (const BlockIter& iter : block.iters) places[iter.var.get()] = iter.value;
+  const Analyzer known = analyzer_at(path);
+  Expr sight = imm(kBool, 1);
+  for (const Expr& bound : conjuncts(substitute(padded.condition_at(load), places))) {
+    const Expr some = for_some(bound, tile);
+    // What depends on where the tile is alone holds for each tile that has anything to do.
+    const bool sums = some && std::any_of(first, loops.end(), [&](const Ref<For>& loop) {
+                        return uses_var(some, loop->var.get());
+                      });
+    if (sums) sight = logical_and(sight, known.simplify(some));
+  }
+  sight = known.simplify(sight);
+  if (as_int(sight)) a.fail("each tile of block `{}` sees some of the image all the time", block.name);
+  return sight;
+}
+
+void skip_padding(Application& a) {
+  const Path path = a.block(0);
+  const auto block = path.back().cast<Block>();
+  if (block->init)
+    a.fail("block `{}` also sets the sums to their first value; decompose_reduction first", block->name);
+  for (const Ref<Block>& producer : producers_of(a.func, block)) {
+    const auto padded = padded_image(a.func, *producer);
+    const Load* load = padded ? neutral_load(*block, *padded) : nullptr;
+    if (!load) continue;
+    const Expr sight = sight_of_image(a, path, *padded, *load);
+    a.func =
+        replace(a.func, block,
+                changed(block, [&](Block& copy) { copy.predicate = logical_and(copy.predicate, sight); }));
+    return;
+  }
+  a.fail("block `{}` adds up nothing of a padded image", block->name);
+}
+
 using enum InputKind;
 constexpr Primitive kPrimitives[] = {
     {"decompose_padding",
@@ -169,6 +238,14 @@ constexpr Primitive kPrimitives[] = {
      "select(1 <= i && i < n, x[i-1], 0)",
      {{kBlock}},
      separate_padding},
+    {"skip_padding",
+     "for k, j in 0..4: c[j] += p[j + 8 * k] * f[k]  ->  for k, j in 0..4: if (8 <= 3 + 8 * k && 8 * k < n + "
+     "8) c[j] += p[j "
+     "+ 8 * k] * f[k], where p is 0 at 0..8 and n + 8.. : register tiles pass over terms that are nothing "
+     "for all "
+     "of their results",
+     {{kBlock}},
+     skip_padding},
 };
 }  // namespace
 

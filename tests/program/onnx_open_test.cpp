@@ -259,16 +259,20 @@ TEST(OnnxOpenPrograms, ProductsOfDimensionsInAnyOrder) {
         {{{"x", {2, 3, 5, 4, 9}}, {"w", {4, 3, 1, 3, 3}}}, {{"x", {4, 3, 1, 7, 3}}, {"w", {4, 3, 1, 3, 3}}}});
 }
 
-/// Of images no larger than the elements of a kernel are apart one element alone sees more than padding.
+/// Of images no larger than the elements of a kernel are apart one element alone sees more than padding; of
+/// larger ones each tile sees some.
 TEST(OnnxOpenPrograms, ImagesSmallerThanADilation) {
-  std::vector<Shapes> sizes;
-  for (const auto& [b, h, w] : std::vector<std::tuple<int64_t, int64_t, int64_t>>{
-           {1, 6, 6}, {2, 3, 5}, {3, 6, 7}, {1, 7, 2}, {1, 19, 33}})
-    sizes.push_back({{"x", {b, 3, h, w}}, {"w", {4, 3, 3, 3}}});
-  expect_as_interpreted(
-      {{node("Conv", {"x", "w"}, {"y"}, integers("dilations", {6, 6}) + integers("pads", {6, 6, 6, 6}))},
-       input_of("x", {"b", "3", "h", "w"}) + input_of("w", {"4", "3", "3", "3"})},
-      sizes);
+  for (const auto& [in, out] : std::vector<std::pair<int64_t, int64_t>>{{3, 4}, {16, 32}}) {
+    std::vector<Shapes> sizes;
+    for (const auto& [b, h, w] : std::vector<std::tuple<int64_t, int64_t, int64_t>>{
+             {1, 6, 6}, {2, 3, 5}, {3, 6, 7}, {1, 7, 2}, {2, 8, 13}, {1, 19, 33}})
+      sizes.push_back({{"x", {b, in, h, w}}, {"w", {out, in, 3, 3}}});
+    const std::string channels = std::to_string(in);
+    expect_as_interpreted(
+        {{node("Conv", {"x", "w"}, {"y"}, integers("dilations", {6, 6}) + integers("pads", {6, 6, 6, 6}))},
+         input_of("x", {"b", channels, "h", "w"}) + input_of("w", {std::to_string(out), channels, "3", "3"})},
+        sizes);
+  }
 }
 
 TEST(OnnxOpenPrograms, AttentionOverThePatchesOfAnImage) {

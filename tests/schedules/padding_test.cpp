@@ -74,6 +74,73 @@ TEST(SeparatePadding, KeepsMeaning) {
   }
 }
 
+/// Each register tile asks whether any of its results sees the image.
+TEST(SkipPadding, KeepsMeaning) {
+  for (const ConvShape& shape : {ConvShape{.out_blocks = 1,
+                                .in_blocks = 1,
+                                .height = 7,
+                                .width = 8,
+                                .dilation = 5,
+                                .pad = 5,
+                                .lanes = 2,
+                                .in_lanes = 2},
+                                 ConvShape{.out_blocks = 1,
+                                 .in_blocks = 1,
+                                 .height = 11,
+                                 .width = 15,
+                                 .kernel = 4,
+                                 .stride = 2,
+                                 .dilation = 4,
+                                 .pad = 6,
+                                 .lanes = 2,
+                                 .in_lanes = 2}}) {
+    tir::Func func = conv2d(shape);
+    Schedule s(func);
+    BlockHandle conv = s.get_block("conv");
+    std::vector<LoopHandle> loops = s.get_loops(conv);  // n, k, h, w, lanes, reduction
+    auto columns = s.split(loops[3], {kInferred, 3});
+    s.reorder({columns[0], loops[5], loops[6], loops[7], loops[8], columns[1], loops[4]});
+    s.decompose_reduction(conv, loops[5]);
+    const Expr before = s[conv]->predicate;
+    s.skip_padding(conv);
+    const Expr sight = s[conv]->predicate;
+    EXPECT_FALSE(structural_equal(sight, before));
+    // Of the tile's own loops it knows no more than before.
+    EXPECT_EQ(uses_var(sight, s[columns[1]]->var.get()), uses_var(before, s[columns[1]]->var.get()));
+    for (LoopHandle loop : {loops[2], columns[0], loops[6], loops[7]})
+      EXPECT_TRUE(uses_var(sight, s[loop]->var.get())) << tir::print(sight);
+    expect_same_results(func, s.func());
+    EXPECT_TRUE(structural_equal(replay(parse_trace(to_json(s.trace())), func), s.func()));
+    if (auto fault = tir::find_fault(tir::lower(s.func(), avx512_target()), tir::Level::kVectors))
+      ADD_FAILURE() << *fault;
+  }
+}
+
+TEST(SkipPadding, RefusesWhatSeesNoPadding) {
+  EXPECT_EQ(refusal_of(conv2d({}), [](Schedule& s) { s.skip_padding(s.get_block("conv")); }),
+            "skip_padding: block `conv` also sets the sums to their first value; decompose_reduction first");
+  auto refusal = [](const tir::Func& func, const std::vector<size_t>& order) -> std::string {
+    Schedule s(func);
+    BlockHandle conv = s.get_block("conv");
+    const std::vector<LoopHandle> loops = s.get_loops(conv);
+    std::vector<LoopHandle> ordered;
+    for (size_t loop : order) ordered.push_back(loops[loop]);
+    s.reorder(ordered);
+    s.decompose_reduction(conv, ordered[0]);
+    try {
+      s.skip_padding(conv);
+    } catch (const Error& e) {
+      return e.what();
+    }
+    return "none";
+  };
+  EXPECT_EQ(refusal(conv2d({.pad = 0}), {5, 6, 7, 8, 4}),
+            "skip_padding: block `conv` adds up nothing of a padded image");
+  // A tile of all rows and columns.
+  EXPECT_EQ(refusal(conv2d({}), {5, 6, 7, 8, 2, 3, 4}),
+            "skip_padding: each tile of block `conv` sees some of the image all the time");
+}
+
 TEST(SeparatePadding, RefusesWhatIsNoPadding) {
   EXPECT_EQ(refusal_of(matmul(4, 4, 4), [](Schedule& s) { s.separate_padding(s.get_block("matmul")); }),
             "separate_padding: block `matmul` does not choose between a value and a constant");

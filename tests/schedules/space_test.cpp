@@ -571,6 +571,39 @@ TEST(DefaultTrace, RowsAndColumnsThatAreDifferencesAreCutIntoVectors) {
   EXPECT_EQ(vectors_around(scheduled, "b"), 1) << tir::print(scheduled);
 }
 
+/// Images a few rows larger than the elements of a kernel are apart: most tiles see padding where some of the
+/// elements are.
+TEST(DefaultTrace, TilesOfFarElementsPassOverPadding) {
+  auto sums = [](int64_t dilation) {
+    const std::string d = std::to_string(dilation), more = std::to_string(2 * dilation);
+    const tir::Func conv = tir::parse_func(
+        "func main[n0, n1](x: float32[n0, n1, 16], w: float32[3, 3, 16, 16]) -> (y: float32[n0, n1, 16]) "
+        "@constants=2 @typical0=256 @typical1=256 {\nblock root { alloc t: float32[n0 + " +
+        more + ", n1 + " + more + ", 16]\nfor i in 0..n0 + " + more + " { for j in 0..n1 + " + more +
+        " { for c in 0..16 {\nblock pad(spatial r in 0..n0 + " + more + " = i, spatial q in 0..n1 + " + more +
+        " = j, spatial a in 0..16 = c) {\nreads x[r - " + d + ", q - " + d + ", a]\nwrites t[r, q, a]\n" +
+        "t[r, q, a] = select(" + d + " <= r && r < n0 + " + d + " && " + d + " <= q && q < n1 + " + d +
+        ", x[r - " + d + ", q - " + d + R"(, a], 0.0)
+        } } } }
+        for i in 0..n0 { for j in 0..n1 { for o in 0..16 { for p in 0..3 { for s in 0..3 { for c in 0..16 {
+        block b(spatial r in 0..n0 = i, spatial q in 0..n1 = j, spatial k in 0..16 = o, reduce u in 0..3 = p, reduce v in 0..3 = s, reduce a in 0..16 = c) {
+          reads t[r + u * )" +
+        d + ", q + v * " + d + ", a], w[u, v, a, k]\nwrites y[r, q, k]\ninit { y[r, q, k] = 0.0 }\n" +
+        "y[r, q, k] = y[r, q, k] + t[r + u * " + d + ", q + v * " + d +
+        ", a] * w[u, v, a, k]\n} } } } } } }\n} }");
+    const tir::Func scheduled = replay(default_trace(conv, avx512_target()), conv);
+    return path_to_block(scheduled, "b")->back().cast<tir::Block>();
+  };
+  auto reduction_in_predicate = [](const Ref<tir::Block>& block) {
+    return std::any_of(block->iters.begin(), block->iters.end(), [&](const tir::BlockIter& iter) {
+      return iter.kind == tir::IterKind::kReduce && iter.value.as<VarNode>() &&
+             uses_var(block->predicate, iter.value.as<VarNode>());
+    });
+  };
+  EXPECT_TRUE(reduction_in_predicate(sums(12))) << tir::print(sums(12)->predicate);
+  EXPECT_FALSE(reduction_in_predicate(sums(2)));
+}
+
 /// One element of nine sees more than padding where images are no larger than the elements are apart.
 TEST(Family, ImagesSmallerThanADilationHaveAMemberOfASingleTap) {
   auto family = [](int64_t dilation) {
