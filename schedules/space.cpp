@@ -246,21 +246,29 @@ Trace plain_trace(const Func& func) {
   return schedule.trace();
 }
 
-/// The schedule of the space for these values of the dimensions, on the program itself; nothing where it has
-/// none, or a step needs to know the size.
-std::optional<Trace> trace_for(const DesignSpace& space, const Func& func, std::span<const int64_t> values,
-                               const Target& target, Rounding rounding) {
+/// The schedule of the space for these values of the dimensions, with numbers in their place; nothing where
+/// it has none.
+std::optional<Trace> typical_trace(const DesignSpace& space, const Func& func,
+                                   std::span<const int64_t> values, const Target& target, Rounding rounding) {
   const Func typical = for_typical_dims(func, values);
   if (!space.applies(typical, target)) return std::nullopt;
   try {
     Schedule schedule(typical);
     schedule.keep_apart();
     space.generate(schedule, target, {Decide::kHeuristic, rounding});
-    Trace trace = schedule.trace();
-    lower(replay(trace, func), target);
-    return trace;
+    return schedule.trace();
   } catch (const Error&) {
     return std::nullopt;
+  }
+}
+
+/// No step of the schedule needs to know a size.
+bool fits_open(const Trace& trace, const Func& func, const Target& target) {
+  try {
+    lower(replay(trace, func), target);
+    return true;
+  } catch (const Error&) {
+    return false;
   }
 }
 
@@ -318,9 +326,23 @@ Trace open_trace(const Func& func, const Target& target, Rounding rounding) {
     // One of a dimension is no size but a case of its own.
     for (int64_t& value : sizes.back()) value *= value > 1 ? scale : 1;
   }
+  auto trace_for = [&](const DesignSpace& space, std::span<const int64_t> values) {
+    std::optional<Trace> trace = typical_trace(space, func, values, target, rounding);
+    return trace && fits_open(*trace, func, target) ? trace : std::nullopt;
+  };
+  // A space that is for larger sizes alone, as transforms are of images that have rows enough, comes after
+  // those for the typical one.
+  for (const DesignSpace* space : kSpaces) {
+    if (space == &kGeneric) continue;
+    std::optional<Trace> trace = typical_trace(*space, func, typical, target, rounding);
+    if (!trace) continue;
+    if (fits_open(*trace, func, target)) return *trace;
+    for (const std::vector<int64_t>& values : std::span(sizes).subspan(1))
+      if ((trace = trace_for(*space, values))) return *trace;
+  }
   for (const DesignSpace* space : kSpaces)
     for (const std::vector<int64_t>& values : sizes)
-      if (std::optional<Trace> trace = trace_for(*space, func, values, target, rounding)) return *trace;
+      if (std::optional<Trace> trace = trace_for(*space, values)) return *trace;
   return plain_trace(func);
 }
 

@@ -533,6 +533,36 @@ TEST(DefaultTrace, TransformsOfOpenImagesTakeTheRowsThereAre) {
 }
 
 /// 250 has no divisor but 10 that a vector could have.
+/// Of four rows every second one of a deep layer is faster computed as it stands, where transforms would pay
+/// for images twice as large.
+TEST(DefaultTrace, WhatIsForLargerOpenImagesIsNotForSmallOnes) {
+  auto is_transformed = [](int64_t typical) {
+    const tir::Func conv = tir::parse_func(
+        "func main[n0, n1](x: float32[20, n0, n1, 16], w: float32[32, 20, 3, 3, 16, 16]) -> (y: float32[32, "
+        "(n0 + 1) "
+        "// 2, (n1 + 1) // 2, 16]) @constants=2 @typical0=" +
+        std::to_string(typical) + " @typical1=" + std::to_string(typical) + R"( {
+block root { alloc t: float32[20, n0 + 2, n1 + 2, 16]
+  for b in 0..20 { for i in 0..n0 + 2 { for j in 0..n1 + 2 { for c in 0..16 {
+  block pad(spatial g in 0..20 = b, spatial r in 0..n0 + 2 = i, spatial q in 0..n1 + 2 = j, spatial a in 0..16 = c) {
+    reads x[g, r - 1, q - 1, a]
+    writes t[g, r, q, a]
+    t[g, r, q, a] = select(1 <= r && r < n0 + 1 && 1 <= q && q < n1 + 1, x[g, r - 1, q - 1, a], 0.0)
+  } } } } }
+  for h in 0..32 { for i in 0..(n0 + 1) // 2 { for j in 0..(n1 + 1) // 2 { for o in 0..16 { for b in 0..20 { for p in 0..3 { for s in 0..3 { for c in 0..16 {
+  block b(spatial m in 0..32 = h, spatial r in 0..(n0 + 1) // 2 = i, spatial q in 0..(n1 + 1) // 2 = j, spatial k in 0..16 = o, reduce g in 0..20 = b, reduce u in 0..3 = p, reduce v in 0..3 = s, reduce a in 0..16 = c) {
+    reads t[g, r * 2 + u, q * 2 + v, a], w[m, g, u, v, a, k]
+    writes y[m, r, q, k]
+    init { y[m, r, q, k] = 0.0 }
+    y[m, r, q, k] = y[m, r, q, k] + t[g, r * 2 + u, q * 2 + v, a] * w[m, g, u, v, a, k]
+  } } } } } } } } }
+} })");
+    return path_to_block(replay(default_trace(conv, avx512_target()), conv), "b_products").has_value();
+  };
+  EXPECT_FALSE(is_transformed(8));
+  EXPECT_TRUE(is_transformed(64));
+}
+
 TEST(DefaultTrace, OpenRowsAreCutIntoWholeVectors) {
   const tir::Func rows = tir::parse_func(R"(
 func main[n0](x: float32[32, n0 + 6], w: float32[3, 32, 7]) -> (y: float32[3, n0]) @constants=2 @typical0=250 {
