@@ -1,6 +1,7 @@
 // Scalar and vector expressions.
 #include <llvm/IR/Intrinsics.h>
 
+#include <algorithm>
 #include <cmath>
 #include <optional>
 #include <tuple>
@@ -15,9 +16,33 @@ namespace lathe::codegen {
 namespace {
 bool is_signed(DataType dtype) { return dtype.code == TypeCode::kInt; }
 
-/// A branch of a select that may fail where `condition`, which is computed in any case, does not choose it.
-bool needs_guard(const Expr& branch, const Expr& condition) {
-  return !tir::loads_nothing_else(branch, condition);
+/// Adds what is loaded wherever `e` is computed, not only where something in it chooses so.
+void add_sure_loads(const Expr& e, std::vector<Expr>& loads) {
+  if (e.as<tir::Load>()) loads.push_back(e);
+  const Select* select = e.as<Select>();
+  const Binary* binary = e.as<Binary>();
+  if (select) return add_sure_loads(select->condition, loads);
+  if (binary && (binary->op == BinaryOp::kAnd || binary->op == BinaryOp::kOr))
+    return add_sure_loads(binary->a, loads);
+  e->for_each_child([&](const NodeRef& child) {
+    if (dynamic_cast<const ExprNode*>(child.get())) add_sure_loads(child.cast<ExprNode>(), loads);
+  });
+}
+
+/// A branch of a select that may fail where `condition`, which is computed in any case, does not choose it,
+/// but `other`: what both load is loaded in any case.
+bool needs_guard(const Expr& branch, const Expr& condition, const Expr& other) {
+  if (tir::loads_nothing_else(branch, condition)) return false;
+  std::vector<Expr> sure;
+  add_sure_loads(condition, sure);
+  add_sure_loads(other, sure);
+  bool fails = false;
+  post_order(branch, [&](const NodeRef& node) {
+    fails |= node.as<tir::Load>() && std::none_of(sure.begin(), sure.end(), [&](const Expr& load) {
+               return structural_equal(load, node);
+             });
+  });
+  return fails;
 }
 
 /// Of variables and constants alone: an index, of which no operation overflows. What comes from memory is
@@ -371,7 +396,8 @@ llvm::Value* Emitter::guarded(llvm::Value* condition, llvm::Type* type,
 llvm::Value* Emitter::select(const Select& e) {
   if (e.condition.dtype().lanes > 1) return vector_select(e);
   llvm::Value* condition = value(e.condition);
-  bool guard_true = needs_guard(e.if_true, e.condition), guard_false = needs_guard(e.if_false, e.condition);
+  bool guard_true = needs_guard(e.if_true, e.condition, e.if_false),
+       guard_false = needs_guard(e.if_false, e.condition, e.if_true);
   // Without a branch where nothing can fail.
   if (!guard_true && !guard_false) return b_.CreateSelect(condition, value(e.if_true), value(e.if_false));
   llvm::Type* type = value_type(e.dtype);
@@ -402,8 +428,8 @@ llvm::Value* Emitter::vector_select(const Select& e) {
   llvm::Value* condition = value(e.condition);
   keeps_known_ = keeps;
   llvm::Value* outer = mask_;
-  const bool masks_true = needs_guard(e.if_true, e.condition),
-             masks_false = needs_guard(e.if_false, e.condition);
+  const bool masks_true = needs_guard(e.if_true, e.condition, e.if_false),
+             masks_false = needs_guard(e.if_false, e.condition, e.if_true);
   auto side = [&](const Expr& v, bool if_true) {
     const bool masks = if_true ? masks_true : masks_false;
     if (masks) {
