@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 
+#include "core/tir/builder.h"
 #include "core/tir/passes/mutator.h"
 
 namespace lathe::tir {
@@ -95,6 +96,36 @@ Stmt knowing_not_all(const Stmt& body, const std::vector<Expr>& tests) {
   return result.cast<StmtNode>();
 }
 
+/// Where a comparison changes as a loop's variable grows: it holds below `at` (`rises`: from there on).
+struct Change {
+  bool rises;
+  Expr at;
+};
+
+/// Of x < y, linear in the variable; nothing where it depends on one of `others` or on memory.
+std::optional<Change> change_along(const Expr& test, const Var& var, const std::set<const Node*>& others) {
+  const Binary* compare = test.as<Binary>();
+  if (!compare || compare->op != BinaryOp::kLt || test.dtype().lanes > 1 || has_load(test)) return {};
+  for (const Node* v : variables_of(test))
+    if (v != var.get() && others.count(v)) return {};
+  const auto form = linear_form(compare->b - compare->a, {&var, 1});
+  if (!form || form->coefficients.empty()) return {};
+  const int64_t step = form->coefficients.begin()->second;
+  // step * v + rest > 0
+  if (step > 0) return Change{true, floordiv(Expr(0) - form->rest, Expr(step)) + 1};
+  return Change{false, ceildiv(form->rest, Expr(-step))};
+}
+
+/// Some statement below adds to what was there.
+bool accumulates_below(const Stmt& body) {
+  bool found = false;
+  post_order(body, [&](const NodeRef& node) {
+    const Store* store = node.as<Store>();
+    found |= store && accumulates(*store);
+  });
+  return found;
+}
+
 /// For an innermost loop (but for those of a tile): tests that the loop does not change become an If around
 /// it, and the loop is cut where tests of its variable alone change. Cutting a loop that is to be unrolled
 /// gains nothing: each of its iterations is decided then.
@@ -104,6 +135,7 @@ class SplitConditions final : public StmtMutator {
     std::optional<std::set<const Node*>> inner = tile_variables(loop->body);
     bool unrolled = loop->iteration == Iteration::kUnrolled;
     if (!inner || (loop->iteration != Iteration::kSerial && !unrolled)) return StmtMutator::visit_for(loop);
+    if (Ref<For> fewer = clipped(loop, *inner); fewer != loop) return visit(fewer);
     // From here on: the loop and those of the tile inside.
     inner->insert(loop->var.get());
     Expr outside = imm(kBool, 1);
@@ -118,13 +150,13 @@ class SplitConditions final : public StmtMutator {
     // The conditions of statements count only where selects leave nothing to test outside.
     if (fixed.empty()) {
       for (const Expr& each : alternatives_of(loop->body)) tests.push_back(each);
-      return unrolled ? Stmt(loop) : cut(loop, tests);
+      return unrolled ? Stmt(loop) : cut(loop, tests, *inner);
     }
     Stmt inside = loop->body;
     for (const Expr& test : fixed) inside = knowing(inside, test, true);
     Ref<For> known = with_body(loop, inside).cast<For>();
     // One else case for all ways to fail: it is not cut, and selects of some of the tests keep them.
-    return if_then(outside, unrolled ? Stmt(known) : cut(known, tests_of(inside)),
+    return if_then(outside, unrolled ? Stmt(known) : cut(known, tests_of(inside), *inner),
                    fresh_copy(with_body(loop, knowing_not_all(loop->body, fixed))));
   }
 
@@ -132,9 +164,9 @@ class SplitConditions final : public StmtMutator {
   /// The loop in pieces in which each test of its variable alone is the same.
   /// [0, extent) is cut at the iterations where a test changes. Within a piece every test is what it is at
   /// the piece's first iteration, since a linear comparison changes once.
-  Stmt cut(const Ref<For>& loop, const std::vector<Expr>& tests) {
+  Stmt cut(const Ref<For>& loop, const std::vector<Expr>& tests, const std::set<const Node*>& inner) {
     const int64_t* extent = as_int(loop->extent);
-    if (!extent) return loop;
+    if (!extent) return cut_open(loop, tests, inner);
     std::vector<Expr> decided;
     std::set<int64_t> starts{0};
     for (const Expr& test : tests) {
@@ -146,7 +178,7 @@ class SplitConditions final : public StmtMutator {
     }
     // What never changes is decided without a cut.
     starts.erase(*extent);
-    if (decided.empty() || starts.size() > kMostPieces) return loop;
+    if (decided.empty() || starts.size() > kMostPieces) return cut_open(loop, tests, inner);
     std::vector<Stmt> pieces;
     for (auto start = starts.begin(); start != starts.end(); ++start) {
       int64_t end = std::next(start) == starts.end() ? *extent : *std::next(start);
@@ -156,6 +188,56 @@ class SplitConditions final : public StmtMutator {
       body = fresh_copy(body, {{loop->var.get(), Expr(var) + *start}});
       pieces.push_back(make<For>(var, Expr(end - *start), loop->iteration, body, loop->annotations));
     }
+    return seq(std::move(pieces));
+  }
+
+  /// The loop as far as its body does anything: up to where a condition around all of it stops to hold.
+  /// Unrolled ones stay: they are code, of which that much is there.
+  Ref<For> clipped(const Ref<For>& loop, const std::set<const Node*>& inner) const {
+    const If* guard = loop->body.as<If>();
+    if (!guard || guard->else_case || loop->iteration != Iteration::kSerial) return loop;
+    Expr extent = loop->extent, rest = imm(kBool, 1);
+    for (const Expr& test : conjuncts(guard->condition)) {
+      const auto change = change_along(test, loop->var, inner);
+      if (change && !change->rises)
+        extent = min(extent, change->at);
+      else
+        rest = logical_and(rest, test);
+    }
+    if (extent == loop->extent) return loop;
+    return make<For>(loop->var, analyzer_.simplify(max(extent, Expr(0))), loop->iteration,
+                     if_then(rest, guard->then_case), loop->annotations);
+  }
+
+  /// The same where the place is not known before the program runs: what lies in front of an image, inside
+  /// and behind it. Of copies alone, which are little code.
+  Stmt cut_open(const Ref<For>& loop, const std::vector<Expr>& tests, const std::set<const Node*>& inner) {
+    constexpr int64_t kFewest = 8;
+    std::set<const Node*> others = inner;
+    others.erase(loop->var.get());
+    const int64_t* known = as_int(loop->extent);
+    if ((known && *known < kFewest) || accumulates_below(loop->body)) return loop;
+    Expr rising, falling, begin = 0, end = loop->extent;
+    for (const Expr& test : tests) {
+      const auto change = change_along(test, loop->var, others);
+      if (!change || (change->rises ? rising : falling)) continue;
+      (change->rises ? rising : falling) = test;
+      (change->rises ? begin : end) = change->at;
+    }
+    if (!rising && !falling) return loop;
+    begin = analyzer_.simplify(max(min(begin, loop->extent), Expr(0)));
+    end = analyzer_.simplify(max(min(end, loop->extent), begin));
+    const Stmt after = rising ? knowing(loop->body, rising, true) : loop->body;
+    std::vector<Stmt> pieces;
+    auto add = [&](const Stmt& body, const Expr& from, const Expr& to) {
+      Var var = lathe::var(loop->var->name);
+      Stmt piece = fresh_copy(body, {{loop->var.get(), Expr(var) + from}});
+      pieces.push_back(
+          make<For>(var, analyzer_.simplify(to - from), loop->iteration, piece, loop->annotations));
+    };
+    if (rising) add(knowing(loop->body, rising, false), 0, begin);
+    add(falling ? knowing(after, falling, true) : after, begin, end);
+    if (falling) add(knowing(after, falling, false), end, loop->extent);
     return seq(std::move(pieces));
   }
 
