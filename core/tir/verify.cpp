@@ -137,12 +137,15 @@ class Verifier {
       if (spreads && outer->iteration == Iteration::kVectorized)
         report("{} loop {} is inside vectorized loop {}", spelling(loop.iteration), loop.var->name,
                outer->var->name);
+    // As in an empty model's loops (a batch of 0): their indices are outside of every buffer. Where loops
+    // around say how far it runs, that may be nowhere in each of them but some.
+    const bool never = is_int(loop.extent, 0) ||  // over an empty tensor: no access is one
+                       std::any_of(loops_.begin(), loops_.end(),
+                                   [&](const For* outer) { return uses_var(loop.extent, outer->var.get()); });
     define(loop.var.get(), loop.var->name);
     analyzer_.bind_range(loop.var, loop.extent);
     loops_.push_back(&loop);
     domain_.emplace_back(loop.var, loop.extent);
-    // As in an empty model's loops (a batch of 0): their indices are outside of every buffer.
-    bool never = is_int(loop.extent, 0);  // over an empty tensor: no access is one
     guards_ += never;
     stmt(loop.body);
     guards_ -= never;

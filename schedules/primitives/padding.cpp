@@ -197,11 +197,14 @@ Expr sight_of_image(const Application& a, const Path& path, const PaddedImage& p
   Expr sight = imm(kBool, 1);
   for (const Expr& bound : conjuncts(substitute(padded.condition_at(load), places))) {
     const Expr some = for_some(bound, tile);
-    // What depends on where the tile is alone holds for each tile that has anything to do.
-    const bool sums = some && std::any_of(first, loops.end(), [&](const Ref<For>& loop) {
-                        return uses_var(some, loop->var.get());
-                      });
-    if (sums) sight = logical_and(sight, known.simplify(some));
+    auto depends = [&](auto begin, auto end) {
+      return some &&
+             std::any_of(begin, end, [&](const Ref<For>& loop) { return uses_var(some, loop->var.get()); });
+    };
+    // What depends on where the tile is alone holds for each tile that has anything to do; what does not
+    // depend on that is the same for all, and cropped (crop_sums.h).
+    if (depends(first, loops.end()) && depends(loops.begin(), first))
+      sight = logical_and(sight, known.simplify(some));
   }
   sight = known.simplify(sight);
   if (as_int(sight)) a.fail("each tile of block `{}` sees some of the image all the time", block.name);

@@ -88,6 +88,7 @@ class RandomSchedule {
     if (std::string(primitive.name) == "store_as") inputs[1] = int64_t{0}, inputs[2] = int64_t{32};
     // Few programs read two buffers, and one of them at two places.
     if (std::string(primitive.name) == "separate_read") inputs[1] = int64_t{0};
+    if (std::string(primitive.name) == "skip_padding") begin_apart(std::get<BlockHandle>(inputs[0]));
     tir::Func before = schedule.func();
     size_t steps = schedule.trace().steps.size();
     try {
@@ -158,6 +159,16 @@ class RandomSchedule {
     if (kind == InputKind::kLoop) return any(loops_);
     if (kind == InputKind::kInt) return random_.below(5);
     return std::string(primitive.name) == "get_block" ? all_blocks(schedule.func())[0]->name : any(kTexts);
+  }
+
+  /// What skips terms sets its sums to their first value elsewhere.
+  void begin_apart(BlockHandle block) {
+    try {
+      const std::vector<LoopHandle> loops = schedule.get_loops(block);
+      if (!loops.empty()) keep(schedule.decompose_reduction(block, any(loops)));
+    } catch (const Error&) {
+      return;  // it adds up nothing, or not inside that loop
+    }
   }
 
   void keep(const Output& output) {
