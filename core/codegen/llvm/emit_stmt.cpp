@@ -1,4 +1,7 @@
 // Statements: loops, conditions, allocations.
+#include <algorithm>
+
+#include "core/arith/simplify.h"
 #include "core/codegen/llvm/emitter.h"
 #include "core/support/error.h"
 #include "core/tir/dims.h"
@@ -98,7 +101,7 @@ void Emitter::emit_joined(std::span<const tir::For* const> nest, llvm::Value* be
 
 void Emitter::emit_if(const tir::If& branch) {
   llvm::Value* condition = value(branch.condition);
-  if (condition->getType()->isVectorTy()) return emit_masked(condition, branch.then_case);
+  if (condition->getType()->isVectorTy()) return emit_masked(branch.condition, condition, branch.then_case);
   llvm::BasicBlock *then_block = block("then"), *end = block("endif");
   llvm::BasicBlock* else_block = branch.else_case ? block("else") : end;
   b_.CreateCondBr(condition, then_block, else_block);
@@ -108,7 +111,10 @@ void Emitter::emit_if(const tir::If& branch) {
     emit(stmt);
     b_.CreateBr(end);
   };
+  const size_t around = facts_.size();
+  for (const Expr& fact : conjuncts(branch.condition)) facts_.push_back(fact);
   emit_case(then_block, branch.then_case);
+  facts_.resize(around);
   if (branch.else_case) emit_case(else_block, branch.else_case);
   b_.SetInsertPoint(end);
 }
@@ -123,10 +129,29 @@ void Emitter::emit_leading_copy() {
   b_.SetInsertPoint(end);
 }
 
-/// Stores and vector loads of the lanes in `condition`, if there are any: scalars need no mask then.
-void Emitter::emit_masked(llvm::Value* condition, const tir::Stmt& stmt) {
+/// A condition around says of the first lane what `condition` asks of all: place + lane < end.
+bool Emitter::wants_some(const Expr& condition) const {
+  const Binary* less = condition.as<Binary>();
+  const Ramp* places = less && less->op == BinaryOp::kLt ? less->a.as<Ramp>() : nullptr;
+  const Broadcast* end = places ? less->b.as<Broadcast>() : nullptr;
+  return end && std::any_of(facts_.begin(), facts_.end(), [&](const Expr& fact) {
+           const Binary* known = fact.as<Binary>();
+           return known && known->op == BinaryOp::kLt && structural_equal(known->a, places->base) &&
+                  structural_equal(known->b, end->value);
+         });
+}
+
+/// Stores and vector loads of the lanes in `condition`, if there are any: scalars need no mask then. Where
+/// some are known to be, without a branch: what such statements hand on to each other stays in registers.
+void Emitter::emit_masked(const Expr& condition, llvm::Value* lanes, const tir::Stmt& stmt) {
   llvm::Value *outer = mask_, *outer_statement = statement_mask_;
-  mask_ = statement_mask_ = outer ? b_.CreateAnd(outer, condition) : condition;
+  mask_ = statement_mask_ = outer ? b_.CreateAnd(outer, lanes) : lanes;
+  if (!outer && wants_some(condition)) {
+    emit(stmt);
+    mask_ = outer;
+    statement_mask_ = outer_statement;
+    return;
+  }
   llvm::BasicBlock *then_block = block("lanes"), *end = block("endlanes");
   b_.CreateCondBr(b_.CreateOrReduce(mask_), then_block, end);
   b_.SetInsertPoint(then_block);

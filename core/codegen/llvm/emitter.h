@@ -89,7 +89,8 @@ class Emitter {
   void emit_joined(std::span<const tir::For* const> nest, llvm::Value* begin, llvm::Value* end);
   void emit_if(const tir::If& branch);
   void emit_leading_copy();
-  void emit_masked(llvm::Value* condition, const tir::Stmt& stmt);
+  void emit_masked(const Expr& condition, llvm::Value* lanes, const tir::Stmt& stmt);
+  bool wants_some(const Expr& condition) const;
   /// Bytes on the stack, and where they begin.
   using StackPlace = std::pair<const int64_t, llvm::Value*>;
   StackPlace take_stack(int64_t bytes, const std::string& name);
@@ -184,10 +185,11 @@ class Emitter {
   KernelState& state_;
   llvm::Function* function_;
   llvm::IRBuilder<> b_;
-  llvm::BasicBlock* allocas_;              // the function's first block: stack slots only
-  llvm::Value* parallel_ = nullptr;        // LatheParallel*, in the kernel's own function
-  llvm::Value* apart_ = nullptr;           // there: the result is not where the input of leading_copy is
-  llvm::Value* mask_ = nullptr;            // the lanes that a vector select or a mask wants, or all
+  llvm::BasicBlock* allocas_;        // the function's first block: stack slots only
+  llvm::Value* parallel_ = nullptr;  // LatheParallel*, in the kernel's own function
+  llvm::Value* apart_ = nullptr;     // there: the result is not where the input of leading_copy is
+  llvm::Value* mask_ = nullptr;      // the lanes that a vector select or a mask wants, or all
+  std::vector<Expr> facts_;          // what the Ifs of one condition have found around the statement at hand
   llvm::Value* statement_mask_ = nullptr;  // those that the statement at hand stores; not none of them
   /// What conditions of the vector selects around have computed: for more lanes than their sides want.
   struct Known {
