@@ -18,9 +18,9 @@ namespace lathe::schedule {
 using namespace tir;
 
 namespace {
-/// Annotations of a function: kTypicalKey + "0" is for its first dimension; the other one is of a program
-/// with these in place of them.
-constexpr const char *kTypicalKey = "typical", *kStandsInKey = "stands_in";
+/// Annotations of a function: kTypicalKey + "0" is for its first dimension, and kMostKey + "0" what that is
+/// in calls at most, where it is at least 1; the last one is of a program with these in place of them.
+constexpr const char *kTypicalKey = "typical", *kMostKey = "most", *kStandsInKey = "stands_in";
 constexpr DimValues kOne{1, 1, 1}, kFew{2, 4, 4}, kAny{0, std::numeric_limits<int64_t>::max(), kTypicalDim};
 
 /// Members are compiled one by one: of more dimensions than this only ones are told apart.
@@ -249,6 +249,8 @@ struct Grade {
   bool is_small = false;
   /// Rows and columns are one, since nothing tells them apart then.
   bool is_joined = false;
+  /// It knows how much its dimensions are at most.
+  bool has_short_rows = false;
 };
 
 Func cropped(const Func& program, const std::vector<DimValues>& values);
@@ -262,6 +264,43 @@ std::optional<Grade> grade_of_single_taps(const Func& program, const ImageSizes&
   if (!few) return std::nullopt;
   if (cropped(program, *few) == program) return std::nullopt;
   return Grade{.dims = *few, .is_small = true, .is_joined = true};
+}
+
+/// A dimension whose values are the elements of rows that are added up (or of which the largest is sought):
+/// the last index of what is read is one of the reduction, of which there are `more` than of the dimension.
+struct Rows {
+  size_t dim;
+  int64_t more;
+};
+
+std::optional<Rows> rows_of(const Func& program) {
+  const std::vector<Var> dims = dims_of(*program);
+  for (const Ref<Block>& block : all_blocks(program)) {
+    const Store* store = block->body.as<Store>();
+    if (!store || !is_reduction(*block)) continue;
+    for (const Ref<Load>& load : loads_of(store->value))
+      for (const BlockIter& iter : block->iters) {
+        if (iter.kind != IterKind::kReduce || load->indices.empty() ||
+            !load->indices.back().same_as(iter.var.get()))
+          continue;
+        for (size_t d = 0; d < dims.size(); ++d) {
+          const Expr more = simplify(iter.extent - dims[d]);
+          if (as_int(more) && int_value(more) >= 0) return Rows{d, int_value(more)};
+        }
+      }
+  }
+  return std::nullopt;
+}
+
+/// Rows that registers hold from one pass over them to the next.
+std::optional<Grade> grade_of_short_rows(const Func& program, const std::vector<DimValues>& any) {
+  constexpr int64_t kShort = 64;
+  const std::optional<Rows> rows = is_product(program) ? std::nullopt : rows_of(program);
+  if (!rows || rows->more >= kShort) return std::nullopt;
+  Grade grade{.dims = any, .has_short_rows = true};
+  const int64_t most = kShort - rows->more;
+  grade.dims[rows->dim] = {.min = 1, .max = most, .typical = most};
+  return grade;
 }
 
 /// Of what is no product of matrices.
@@ -291,6 +330,8 @@ std::vector<Grade> image_grades(const Func& program, const Func& joined) {
       grades.push_back({.dims = line, .is_small = true});
     if (const auto few = sizes.of_few_rows(*most)) grades.push_back({.dims = *few});
   }
+  if (!is_convolution(program))
+    if (auto rows = grade_of_short_rows(joined, any)) grades.push_back(std::move(*rows));
   grades.push_back({.dims = any});
   return grades;
 }
@@ -411,6 +452,22 @@ Member small_member(const Func& program, const Grade& grade) {
   return {grade.dims, made_for(grade.is_joined ? join_open_dims(small) : small, program, grade.dims), true};
 }
 
+/// A member that knows which values its dimensions have at most.
+Member bounded_member(const Func& base, const Grade& grade) {
+  Member member = member_of(base, grade.dims);
+  const std::vector<Var> all = dims_of(*base), open = dims_of(*member.program);
+  auto copy = mutate(*member.program);
+  for (size_t left = 0; left < open.size(); ++left) {
+    const auto at = static_cast<size_t>(std::find(all.begin(), all.end(), open[left]) - all.begin());
+    const DimValues& values = grade.dims.at(at);
+    if (values.min >= 1 && values.max != kAny.max)
+      copy->annotations[kMostKey + std::to_string(left)] = values.max;
+  }
+  member.program = seal(std::move(copy));
+  member.is_small = true;
+  return member;
+}
+
 /// One below, at and above multiples of vectors and register tiles, and less than any of these.
 constexpr int64_t kEdges[] = {2, 7, 15, 16, 17, 33, 61};
 
@@ -525,6 +582,17 @@ Func without_typical_dims(const Func& program) {
   return copy->annotations.size() == program->annotations.size() ? program : seal(std::move(copy));
 }
 
+Expr simplify_for_calls(const FuncNode& program, const Expr& e) {
+  Analyzer known;
+  const std::vector<Var> dims = dims_of(program);
+  for (size_t i = 0; i < dims.size(); ++i)
+    if (auto most = program.annotations.find(kMostKey + std::to_string(i)); most != program.annotations.end())
+      known.bind(dims[i], {1, most->second});
+  Expr simple = known.simplify(e);
+  const Bound value = known.bound(simple);
+  return value.is_point() ? Expr(value.min) : simple;
+}
+
 std::vector<std::vector<int64_t>> checked_dims(const Func& program) {
   const std::vector<int64_t> typical = typical_dims(program);
   std::vector<std::vector<int64_t>> checked;
@@ -571,7 +639,10 @@ std::vector<Member> family_within(const Func& program, const KnownDims& known) {
   grades.insert(grades.end(), last.begin(), last.end());
   std::vector<Member> family;
   for (const Grade& grade : grades) {
-    family.push_back(grade.is_small ? small_member(program, grade) : member_of(base, grade.dims));
+    if (grade.has_short_rows)
+      family.push_back(bounded_member(base, grade));
+    else
+      family.push_back(grade.is_small ? small_member(program, grade) : member_of(base, grade.dims));
   }
   return family;
 }

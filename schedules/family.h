@@ -24,7 +24,7 @@ struct DimValues {
 struct Member {
   std::vector<DimValues> dims;  // in the order of dims_of()
   tir::Func program;            // unscheduled
-  bool is_small = false;        // of images of few rows and columns, which it has as numbers
+  bool is_small = false;  // of images of few rows and columns, which it has as numbers, or of short rows
 };
 
 /// What a build knows of the values that a program's dimensions have in its calls, in the order of dims_of().
@@ -36,7 +36,8 @@ struct KnownDims {
 /// What is worth a kernel of its own; the first member that has the values in a call is its kernel, and the
 /// last one has all. One row of a matrix product wants other register tiles than four, and four others than
 /// many; where operands are read through windows, tiles are of one row anyway. Small images, which are little
-/// more than their edges, have kernels with their rows and columns as numbers. REQUIRES: a canonical program.
+/// more than their edges, have kernels with their rows and columns as numbers; rows that are added up, of as
+/// many elements as registers hold, one that reads them once. REQUIRES: a canonical program.
 std::vector<Member> family_of(const tir::Func& program);
 /// The same for what is known: without the members that no call has values for, but the last one, and made
 /// for values that calls have.
@@ -66,6 +67,9 @@ tir::Func at_typical_dims(const tir::Func& program);
 bool is_for_typical_dims(const tir::FuncNode& program);
 /// The program, scheduled or not, that is made for no values.
 tir::Func without_typical_dims(const tir::Func& program);
+
+/// `e` as it is in all calls of the program: (n + 63) // 64 is 1 in a member for rows of 1 to 64 elements.
+Expr simplify_for_calls(const tir::FuncNode& program, const Expr& e);
 
 /// Values of the dimensions at which a schedule of `program` is compared with the program itself before it is
 /// believed, besides those it is measured with: around the edges of tiles, and of those. None has a shape

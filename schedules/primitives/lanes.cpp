@@ -2,6 +2,7 @@
 #include <bit>
 
 #include "schedules/coverage.h"
+#include "schedules/family.h"
 #include "schedules/primitives/accumulation.h"
 
 namespace lathe::schedule {
@@ -11,6 +12,7 @@ using namespace tir;
 namespace {
 /// The reduction with its loops, the innermost of which is cut into steps of `vectors` vectors of `width`.
 struct Lanes {
+  Func program;
   Ref<Block> block;
   Accumulation sum;
   std::vector<Ref<For>> outer;  // the reduction's other loops, outermost first
@@ -19,7 +21,7 @@ struct Lanes {
   Var step, vector, lane;  // loops in place of the innermost one
 
   const Expr& extent() const { return innermost->extent; }
-  Expr steps() const { return simplify(ceildiv(extent(), Expr(vectors * width))); }
+  Expr steps() const { return simplify_for_calls(*program, ceildiv(extent(), Expr(vectors * width))); }
   /// No step is shorter than the others.
   bool is_exact() const { return prove_equal(steps() * (vectors * width), extent()); }
   const Ref<For>& outermost() const { return outer.empty() ? innermost : outer[0]; }
@@ -64,6 +66,7 @@ Lanes lanes_of(const Application& a) {
   a.require_outermost(path);
   Lanes lanes;
   lanes.block = path.back().cast<Block>();
+  lanes.program = a.func;
   lanes.vectors = a.number(1);
   lanes.width = a.number(2);
   constexpr int64_t kMost = 64;

@@ -1,6 +1,7 @@
 // The shape of loop nests: split, fuse, reorder.
 #include "core/tir/text.h"
 #include "schedules/coverage.h"
+#include "schedules/family.h"
 #include "schedules/primitive.h"
 
 namespace lathe::schedule {
@@ -31,7 +32,7 @@ std::vector<Expr> open_split_factors(const Application& a, const For& loop) {
   for (size_t i = 0; i < factors.size(); ++i)
     if (i != open && (is_int(factors[i], 0) || __builtin_mul_overflow(known, int_value(factors[i]), &known)))
       a.fail("the factors of loop {} must be numbers but for one", loop.var->name);
-  factors[open] = simplify(ceildiv(loop.extent, Expr(known)));
+  factors[open] = simplify_for_calls(*a.func, ceildiv(loop.extent, Expr(known)));
   return factors;
 }
 

@@ -275,6 +275,19 @@ TEST(OnnxOpenPrograms, ImagesSmallerThanADilation) {
   }
 }
 
+/// Rows that registers hold, and longer ones.
+TEST(OnnxOpenPrograms, WeightsOfFewNeighbours) {
+  std::vector<Shapes> sizes;
+  for (int64_t n : {1, 2, 5, 15, 16, 17, 33, 50, 63, 64, 65, 130})
+    sizes.push_back({{"x", {2, n, n}}, {"v", {n, 7}}});
+  expect_as_interpreted(
+      {{node("LeakyRelu", {"x"}, {"l"}), node("Softmax", {"l"}, {"s"}, integer("axis", 2)),
+        node("MatMul", {"s", "v"}, {"m"}), node("ReduceMax", {"x"}, {"r"}, integers("axes", {2})),
+        node("Add", {"m", "r"}, {"y"})},
+       input_of("x", {"b", "n", "n"}) + input_of("v", {"n", "7"})},
+      sizes);
+}
+
 TEST(OnnxOpenPrograms, AttentionOverThePatchesOfAnImage) {
   const std::string windows = integers("kernel_shape", {2, 2}) + integers("strides", {2, 2});
   expect_as_interpreted(

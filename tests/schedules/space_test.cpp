@@ -7,6 +7,7 @@
 
 #include "core/support/error.h"
 #include "core/tir/builder.h"
+#include "core/tir/dims.h"
 #include "core/tir/lower.h"
 #include "core/tir/machine.h"
 #include "core/tir/prologue.h"
@@ -674,6 +675,36 @@ TEST(Family, ImagesSmallerThanADilationHaveAMemberOfASingleTap) {
   const std::vector<Member> far = family(12), near = family(1);
   EXPECT_EQ(std::count_if(far.begin(), far.end(), is_single), 1);
   EXPECT_EQ(std::count_if(near.begin(), near.end(), is_single), 0);
+}
+
+/// Rows of as many elements as registers hold are read once, those of any length in loops.
+TEST(Family, ShortRowsHaveAMemberOfOneTile) {
+  const tir::Func largest = tir::parse_func(R"(
+func main[n0, n1](x: float32[n0, n1 + 1]) -> (y: float32[n0]) {
+  block root { for i in 0..n0 { for j in 0..n1 + 1 {
+    block b(spatial r in 0..n0 = i, reduce k in 0..n1 + 1 = j) {
+      reads x[r, k]
+      writes y[r]
+      init { y[r] = -inf }
+      y[r] = max(y[r], x[r, k])
+  } } } }
+})");
+  const std::vector<Member> family = family_of(largest);
+  ASSERT_EQ(family.size(), 2u);
+  EXPECT_TRUE(family[0].is_small);
+  EXPECT_EQ(family[0].dims[1].min, 1);
+  EXPECT_EQ(family[0].dims[1].max, 63);
+  auto loops_along_rows = [](const Member& member) {
+    const tir::Func scheduled = replay(default_trace(member.program, avx512_target()), member.program);
+    int found = 0;
+    post_order(scheduled->body, [&](const NodeRef& node) {
+      const auto* loop = node.as<tir::For>();
+      found += loop && uses_var(loop->extent, tir::dims_of(*scheduled)[1].get());
+    });
+    return found;
+  };
+  EXPECT_EQ(loops_along_rows(family[0]), 0);
+  EXPECT_GT(loops_along_rows(family[1]), 0);
 }
 
 /// The frames of all clips are a batch, however many a clip has: a kernel is made for one of them, as of
