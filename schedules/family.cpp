@@ -214,10 +214,18 @@ class ImageSizes {
   std::vector<bool> batch_;
 };
 
-/// Up to how many rows and columns of results a convolution is computed another way: directly, and not by
-/// transforms, whose tiles would be mostly padding and whose weights are several times as many. With strides
-/// transforms save less. Nothing where it is not transformed anyway.
-std::optional<int64_t> rows_without_transforms(const Func& program) {
+/// How many rows of results are few for a convolution that transforms of tiles compute.
+struct FewRows {
+  /// Up to so many it is computed directly: tiles would be mostly padding, and their weights are several
+  /// times as many. With strides transforms save less.
+  int64_t direct = 0;
+  /// Up to so many tiles are smaller ones, with fewer weights, where these are what takes the time; else 0.
+  int64_t in_small_tiles = 0;
+};
+
+/// Nothing where it is not transformed anyway.
+std::optional<FewRows> rows_in_other_ways(const Func& program) {
+  constexpr int64_t kHeavy = 1 << 18, kFewTiles = 18;
   const Func typical = at_typical_dims(program);
   const std::optional<Convolution> found = transformable_convolution(typical);
   if (!found) return std::nullopt;
@@ -225,9 +233,16 @@ std::optional<int64_t> rows_without_transforms(const Func& program) {
   const bool has_taps = std::any_of(found->windows.begin(), found->windows.end(),
                                     [](const Window& window) { return window.taps > 1; });
   if (!reduction || !reduction->broadcasts() || !has_taps) return std::nullopt;
-  const bool has_strides = std::any_of(found->windows.begin(), found->windows.end(),
-                                       [](const Window& window) { return window.stride > 1; });
-  return has_strides ? 4 : 3;
+  FewRows few{.direct = 3};
+  double weights = 1;
+  for (const Expr& extent : found->weight->buffer->shape) weights *= static_cast<double>(int_value(extent));
+  if (weights >= kHeavy) few.in_small_tiles = kFewTiles;
+  for (const Window& window : found->windows) {
+    if (window.stride > 1) few.direct = 4;
+    // It is made for as few anyway.
+    if (int_value(window.positions) <= 2 * kFewTiles) few.in_small_tiles = 0;
+  }
+  return few;
 }
 
 double product_of(std::span<const int64_t> values) {
@@ -325,10 +340,12 @@ std::vector<Grade> image_grades(const Func& program, const Func& joined) {
   const ImageSizes sizes(joined);
   const std::vector<DimValues> any = sizes.of_many_rows();
   // Images of one direction that have few rows are all small.
-  if (const auto most = rows_without_transforms(member_of(joined, any).program); most && sizes.images() > 1) {
+  if (const auto rows = rows_in_other_ways(member_of(joined, any).program); rows && sizes.images() > 1) {
     for (const std::vector<DimValues>& line : sizes.narrow())
       grades.push_back({.dims = line, .is_small = true});
-    if (const auto few = sizes.of_few_rows(*most)) grades.push_back({.dims = *few});
+    for (int64_t most : {rows->direct, rows->in_small_tiles})
+      if (const auto few = most > 0 ? sizes.of_few_rows(most) : std::nullopt)
+        grades.push_back({.dims = *few});
   }
   if (!is_convolution(program))
     if (auto rows = grade_of_short_rows(joined, any)) grades.push_back(std::move(*rows));
