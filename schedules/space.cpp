@@ -246,12 +246,21 @@ Trace plain_trace(const Func& func) {
   return schedule.trace();
 }
 
+/// Not so where an extent has no name, as of a sum of tensors of which either may be one element: such a
+/// program is refused when it is lowered.
+bool has_known_extents(const Func& typical) {
+  for (const Ref<Block>& block : all_blocks(typical))
+    for (const BlockIter& iter : block->iters)
+      if (!as_int(iter.extent)) return false;
+  return true;
+}
+
 /// The schedule of the space for these values of the dimensions, with numbers in their place; nothing where
 /// it has none.
 std::optional<Trace> typical_trace(const DesignSpace& space, const Func& func,
                                    std::span<const int64_t> values, const Target& target, Rounding rounding) {
   const Func typical = for_typical_dims(func, values);
-  if (!space.applies(typical, target)) return std::nullopt;
+  if (!has_known_extents(typical) || !space.applies(typical, target)) return std::nullopt;
   try {
     Schedule schedule(typical);
     schedule.keep_apart();

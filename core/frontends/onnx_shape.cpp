@@ -7,6 +7,7 @@
 #include "core/frontends/onnx_arithmetic.h"
 #include "core/frontends/onnx_run_sizes.h"
 #include "core/relay/ops/attrs_tensor.h"
+#include "core/relay/ops/rule.h"
 #include "core/relay/text.h"
 
 namespace lathe::onnx {
@@ -151,9 +152,11 @@ Values transpose(const Node& node) {
   return {emit("transpose", {node.in(0)}, make<relay::TransposeAttrs>(node.ints("perm", reversed)))};
 }
 
-/// By NumPy's rule; of two sizes of which one is open, a number other than 1 is the result's.
+/// By NumPy's rule; of two sizes of which one is open, a number other than 1 is the result's. Two expressions
+/// of one size are to be equal, as for operators that broadcast, which the run checks: a table of 50 places
+/// of which the first n are taken, min(50, n), has n.
 Expr broadcast_dim(const Node& node, const Expr& a, const Expr& b) {
-  if (is_int(a, 1) || prove_equal(a, b)) return b;
+  if (is_int(a, 1) || prove_equal(a, b) || relay::ops::share_variables(a, b)) return b;
   if (is_int(b, 1)) return a;
   node.reject("cannot tell whether {} and {} are one size", relay::print(a), relay::print(b));
 }

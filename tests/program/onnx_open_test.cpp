@@ -275,6 +275,23 @@ TEST(OnnxOpenPrograms, ImagesSmallerThanADilation) {
   }
 }
 
+/// Of a table of 6 places the first as many as there are elements; where there are more, none is read behind
+/// it.
+TEST(OnnxOpenPrograms, TablesOfWhichTheFirstPlacesAreTaken) {
+  const Model model{
+      {ints("zero", {0}), ints("one", {1}), node("Shape", {"x"}, {"s"}), node("Gather", {"s", "one"}, {"n"}),
+       node("Slice", {"t", "zero", "n"}, {"p"}), node("Expand", {"p", "s"}, {"e"}),
+       node("Concat", {"x", "e"}, {"y"}, integer("axis", 2))},
+      input_of("x", {"b", "n", "4"}) + input_of("t", {"6", "4"})};
+  expect_as_interpreted(model, {{{"x", {2, 1, 4}}, {"t", {6, 4}}},
+                                {{"x", {1, 5, 4}}, {"t", {6, 4}}},
+                                {{"x", {3, 6, 4}}, {"t", {6, 4}}}});
+  EXPECT_EQ(thrown_by([&] {
+              Build(model).at(Shapes{{"x", {1, 7, 4}}, {"t", {6, 4}}});
+            }),
+            "the model needs min(n, 6) = n, which does not hold for b = 1, n = 7");
+}
+
 /// Rows that registers hold, and longer ones.
 TEST(OnnxOpenPrograms, WeightsOfFewNeighbours) {
   std::vector<Shapes> sizes;

@@ -696,6 +696,21 @@ TEST(Family, ImagesSmallerThanADilationHaveAMemberOfASingleTap) {
   EXPECT_EQ(std::count_if(near.begin(), near.end(), is_single), 0);
 }
 
+/// An extent without a name is none that a schedule could be chosen for: the program stays as it is, and who
+/// lowers it says what is wrong.
+TEST(DefaultTrace, WhatHasNoExtentStaysAsItIs) {
+  const tir::Func sum = tir::parse_func(R"(
+func main[n](x: float32[n, 16], z: float32[16]) -> (y: float32[n, ?]) {
+  block root { for i in 0..n { for j in 0..? {
+    block b(spatial r in 0..n = i, spatial k in 0..? = j) {
+      reads x[r, k], z[k]
+      writes y[r, k]
+      y[r, k] = x[r, k] + z[k]
+  } } } }
+})");
+  EXPECT_EQ(vectors_around(replay(default_trace(sum, avx512_target()), sum), "b"), 0u);
+}
+
 /// Rows of as many elements as registers hold are read once, those of any length in loops.
 TEST(Family, ShortRowsHaveAMemberOfOneTile) {
   const tir::Func largest = tir::parse_func(R"(

@@ -89,7 +89,6 @@ Ints pad_pairs(RelationContext& c, const Ints& values, size_t count) {
   return result;
 }
 
-namespace {
 bool share_variables(const Expr& a, const Expr& b) {
   bool found = false;
   post_order(a, [&](const NodeRef& node) {
@@ -97,7 +96,6 @@ bool share_variables(const Expr& a, const Expr& b) {
   });
   return found;
 }
-}  // namespace
 
 Shape broadcast_shape(RelationContext& c, const Shape& a, const Shape& b) {
   const Shape &longer = a.size() >= b.size() ? a : b, &shorter = a.size() >= b.size() ? b : a;

@@ -79,6 +79,8 @@ Ints permutation(const TransposeAttrs& a, size_t rank);
 Ints per_axis(RelationContext& c, const char* what, const Ints& values, size_t count, int64_t fallback);
 /// Padding as all begins, then all ends.
 Ints pad_pairs(RelationContext& c, const Ints& values, size_t count);
+/// Some symbol stands in both: two expressions of one size.
+bool share_variables(const Expr& a, const Expr& b);
 /// The shape of the element-wise combination of two shapes (NumPy's rule). Where two symbols can't be
 /// compared it is `?`: run-time shapes decide.
 Shape broadcast_shape(RelationContext& c, const Shape& a, const Shape& b);

@@ -294,6 +294,13 @@ Relation broadcast_to_like_type(RelationContext& c, const Attrs&) {
     const Expr &own = x->shape[d], &target = like->shape[like->shape.size() - x->shape.size() + d];
     if (as_int(own) && as_int(target) && !is_int(own, 1) && int_value(own) != int_value(target))
       mismatch(c, "shape {} does not broadcast to {}", describe(x->shape), describe(like->shape));
+    if (is_int(own, 1) || (as_int(own) && as_int(target)) || own.as<Any>() || target.as<Any>()) continue;
+    // Nothing grows: of an open one that is not the target's the run sees whether it is 1 or that. Where the
+    // target is 1, so is it.
+    if (is_int(target, 1) || as_int(own))
+      c.equal_dims(own, target);
+    else if (!c.same_dim(own, target))
+      c.broadcast_dims(own, target);
   }
   c.result(tensor_type(like->shape, x->dtype));
   return Relation::kSolved;
