@@ -254,6 +254,7 @@ std::optional<VectorReduction> vector_reduction(const Ref<Block>& block) {
   if (!vector || result.extents[*vector] == 1) return std::nullopt;
   result.vector = *vector;
   const Var& lane = block->iters[*vector].var;
+  result.bits = std::max(32, static_cast<int>(update.buffer->dtype.bits));
   result.run = result.extents[*vector];
   // As the only variable of the reduction it is better left a loop, or there would be none.
   bool sums_more = std::count(result.reduces.begin(), result.reduces.end(), true) > 1;

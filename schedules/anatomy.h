@@ -78,6 +78,7 @@ struct VectorReduction {
   std::vector<Fit> fits;         // by block variable
   size_t vector = 0;             // the variable of the output's last dimension
   std::optional<size_t> dot;     // the variable whose products are summed within a lane (see DotProduct)
+  int bits = 32;                 // of a sum, 32 at least
   int64_t run = 0;  // lanes are neighbours within aligned runs of this many: its extent, or less when packed
   std::vector<Operand> operands;
   /// The variable whose loop stands outside all others, where one must: the number of the block of terms

@@ -10,12 +10,15 @@ namespace lathe::schedule {
 
 /// The largest divisor of `extent` that fits, if it fills half of a vector or is the extent itself; less is
 /// not worth vectors.
-int64_t vector_width(int64_t extent, const Target& target) {
-  int64_t lanes = target.lanes();
+namespace {
+int64_t width_within(int64_t extent, int64_t lanes) {
   for (int64_t width = std::min(lanes, extent); width > 1; --width)
     if (extent % width == 0) return width >= std::min(lanes / 2, extent) ? width : 1;
   return 1;
 }
+}  // namespace
+
+int64_t vector_width(int64_t extent, const Target& target) { return width_within(extent, target.lanes()); }
 
 int64_t row_width(int64_t extent, const Target& target) {
   constexpr int64_t kFewest = 4;
@@ -28,7 +31,8 @@ int64_t row_width(int64_t extent, const Target& target) {
 }
 
 int64_t vector_width(const VectorReduction& reduction, const Target& target) {
-  return vector_width(reduction.run, target);
+  // Sums of 64 bits fill a register by half as many; a tile of more would not fit.
+  return width_within(reduction.run, std::max<int64_t>(1, target.lanes() * 32 / reduction.bits));
 }
 
 int64_t steps_of(const VectorReduction& reduction, size_t i, const Target& target) {
@@ -71,7 +75,7 @@ class Model {
         variables_(tiled_variables(reduction, target)),
         steps_(reduction.steps()) {
     const MachineModel& machine = machine_of(target);
-    const auto bits = static_cast<int>(vector_width(reduction, target)) * 32;
+    const auto bits = static_cast<int>(vector_width(reduction, target)) * reduction.bits;
     const DataType operands = reduction.operands.empty() ? kFloat32 : reduction.operands[0].buffer->dtype;
     multiply_adds_ = products_of(machine, operands, reduction.dot.has_value()).at(bits);
     pairs_ = reduction.dot && operands == kInt16;

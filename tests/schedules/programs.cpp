@@ -11,6 +11,7 @@
 #include "core/tir/prologue.h"
 #include "core/tir/text.h"
 #include "core/tir/verify.h"
+#include "schedules/program.h"
 
 namespace lathe::schedule {
 
@@ -459,6 +460,13 @@ func main(x: {2}[{0}, {1}]) -> (c: float32[{0}, {0}]) {{
 }} }})",
                                      rows, depth, to_string(type), type == kFloat32 ? "" : "cast(float32, ",
                                      type == kFloat32 ? "" : ")"));
+}
+
+size_t vectors_around(const tir::Func& func, const std::string& name) {
+  size_t count = 0;
+  for (const Ref<tir::For>& loop : loops_around(*path_to_block(func, name)))
+    count += loop->iteration == tir::Iteration::kVectorized ? 1 : 0;
+  return count;
 }
 
 }  // namespace lathe::schedule

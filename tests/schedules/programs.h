@@ -92,4 +92,7 @@ void expect_sound(const tir::Func& func, const Schedule& schedule);
 /// for i, j, k: c[i, j] += x[i, k] * x[j, k]
 tir::Func gram(int64_t rows, int64_t depth, DataType type = kFloat32);
 
+/// The loops that run in vectors around the block of that name.
+size_t vectors_around(const tir::Func& func, const std::string& name);
+
 }  // namespace lathe::schedule
