@@ -193,6 +193,14 @@ constexpr Command kCommands[] = {
         resume_command,
     },
     {
+        "retune",
+        "[--db FILE] [--device NAME] [--target T] [--trials N] [--time T] [--threads N] [--seed S] [--json]",
+        "measure and tune on this machine what the database knows of other devices",
+        {"tune retune --db tuning.db --trials 32",
+         "tune retune --device node7 --time 30m --threads 2 --json"},
+        retune_command,
+    },
+    {
         "run",
         "--model M [--shape NAME=DIMS]... [--target T] [--db FILE | --untuned] [--input NAME=FILE.npy]... "
         "[--library FILE.so]... [--out DIR]",

@@ -10,8 +10,8 @@
 #include <memory>
 
 #include "cli/exit_codes.h"
+#include "cli/farm_here.h"
 #include "cli/interrupt.h"
-#include "cli/keys.h"
 #include "cli/messages.h"
 #include "cli/model_flags.h"
 #include "cli/progress.h"
@@ -22,13 +22,10 @@
 #include "cli/target.h"
 #include "cli/tune_report.h"
 #include "core/runtime/cores.h"
-#include "core/support/temporary_folder.h"
 #include "core/support/text.h"
-#include "core/support/unfit.h"
 #include "core/tir/machine.h"
 #include "tracker/farm.h"
 #include "tracker/race_spec.h"
-#include "tracker/store_journal.h"
 #include "tracker/tracker.h"
 #include "tracker/tune_job.h"
 #include "tuner/best_schedules.h"
@@ -37,8 +34,6 @@
 #include "tuner/optimize.h"
 #include "tuner/whole_model.h"
 #include "workers/confine.h"
-#include "workers/device.h"
-#include "workers/local_worker.h"
 
 namespace lathe::cli {
 namespace {
@@ -48,6 +43,9 @@ namespace fs = std::filesystem;
 db::JobId recall(TuneJob& job, const std::string& uuid, db::Store& store) {
   auto found = store.find_job(uuid);
   if (!found) fail("no job `{}` in {}; `tune query jobs` lists them", uuid, job.database);
+  if (found->kind == "retune")
+    fail("job {} is one of `tune retune`, which goes on with what is left when it is called again",
+         found->uuid);
   if (found->kind != "tune" || found->state == db::JobState::kDone)
     fail("job {} is {}: nothing to resume", found->uuid, std::string(db::to_string(found->state)));
   // What the database says of a job may be older than this program, or damaged: the request is checked again.
@@ -57,20 +55,6 @@ db::JobId recall(TuneJob& job, const std::string& uuid, db::Store& store) {
   job.seconds = found->second_budget > 0 ? std::max(1.0, found->second_budget - found->seconds_used) : 0;
   job.seed = found->seed;
   return found->id;
-}
-
-/// Gives the tracker its keys, if it is to have some, and the local worker a pair of its own. Returns the
-/// worker's flags for them.
-std::vector<std::string> admit_workers(const TuneJob& job, const std::string& folder,
-                                       tracker::TrackerSettings& settings) {
-  if (job.key.empty() != job.allow.empty()) fail("--key and --allow belong together");
-  if (job.key.empty()) return {};
-  const wire::KeyPair tracker = load_keys(job.key), worker = wire::make_keys();
-  // A pair for this job alone: no file of the user's names it.
-  settings.keys = wire::ServerKeys{.secret_key = tracker.secret_key, .allowed = {worker.public_key}};
-  settings.principals = std::make_shared<tracker::Principals>("", job.allow);
-  save_keys(folder + "/worker.key", worker);
-  return {"--key", folder + "/worker.key", "--tracker-key", tracker.public_key};
 }
 
 /// A choice among the best schedules, made inside the model. Ctrl-C ends it early; what was found counts.
@@ -113,30 +97,6 @@ std::string contents_text(const PreparedJob& prepared) {
   return fmt::format("{} tuning tasks at {} sizes: {}", prepared.tasks.size(), sizes.size(),
                      join_text(sizes, "; "));
 }
-
-/// The job's own tracker, and this machine's worker beside it.
-class FarmHere {
- public:
-  FarmHere(const TuneJob& job, std::optional<db::JobId> resumed) {
-    tracker::TrackerSettings settings;
-    settings.endpoint = job.listen.empty() ? "ipc://" + (folder_ / "tracker") : job.listen;
-    settings.open_journal = [path = job.database, only = static_cast<tracker::JobId>(resumed.value_or(0))] {
-      return tracker::open_store_journal(path, only);
-    };
-    std::vector<std::string> worker_keys = admit_workers(job, folder_.path(), settings);
-    tracker_.emplace(std::move(settings));
-    worker_.emplace(tracker_->endpoint(), std::move(worker_keys));
-  }
-
-  tracker::Tracker& tracker() { return *tracker_; }
-
- private:
-  // Not in a folder of the job: a socket's path may have some hundred bytes only.
-  TemporaryFolder folder_;  // of the tracker's socket
-  std::optional<tracker::Tracker> tracker_;
-  // After the tracker, and gone before it: a worker drains to somebody.
-  std::optional<worker::LocalWorker> worker_;
-};
 
 /// A race by one of the workers that the job has listened for.
 RaceFiles race_there(const TuneJob& job, const PreparedJob& prepared, db::JobId id, tracker::Tracker& farm) {
@@ -192,18 +152,6 @@ int finish(const TuneJob& job, const PreparedJob& prepared, const tracker::TuneR
   const Shipment shipment = ship(race, job, prepared, favoured);
   record.keep(shipment);
   return report(choice, shipment);
-}
-
-/// The only worker of a job that does not listen is this machine.
-void require_worker_here(const Target& target) {
-  const std::string platform = tracker::platform_of(to_text(target)),
-                    here = tracker::platform_name(target.kind, worker::probe_device().architecture);
-  // Else all its candidates would fail, one by one (F11).
-  if (platform != here)
-    throw Unfit(
-        fmt::format("no worker is {}, for this machine is {}\n"
-                    "  hint: with --listen tcp://HOST:PORT workers of such machines join the job",
-                    platform, here));
 }
 
 PreparedJob prepare_model(const TuneJob& job, const relay::Module& loaded, const tuner::OpenDims& open,
@@ -277,7 +225,8 @@ int run_tune_job_here(TuneJob job, const std::optional<std::string>& resume) {
   Target target = target_of(job.target);
   // Of this machine those that the process may use; another one's are its target's.
   if (job.threads == 0) job.threads = runs_here(target) ? runtime::available_cores() : target.cores;
-  if (job.listen.empty()) require_worker_here(target);
+  if (job.listen.empty())
+    require_worker_here(target, "with --listen tcp://HOST:PORT workers of such machines join the job");
   const PreparedJob prepared = prepare_job(job, std::move(target));
   const std::span<const tuner::Task> tasks = prepared.tasks;
   // Before a search whose result could not be written down there.
@@ -286,7 +235,7 @@ int run_tune_job_here(TuneJob job, const std::optional<std::string>& resume) {
   tracker::TuneResult result;
   std::optional<FarmHere> farm;
   if (!tasks.empty()) {
-    farm.emplace(job, resumed);
+    farm.emplace(FarmPlace{job.database, job.listen, job.key, job.allow}, resumed);
     tracker::StoreJobWriter writer(store);
     TuneProgress progress(tasks, job.json || is_quiet());
     const InterruptHint hint(

@@ -184,6 +184,17 @@ Target Store::target(TargetId id) {
   return Target{.name = row.text(), .architecture = row.text(), .features = row.text()};
 }
 
+std::vector<std::pair<TargetId, Target>> Store::targets() {
+  std::vector<std::pair<TargetId, Target>> targets;
+  for (Query row = database_->query("SELECT id, name, architecture, features FROM target ORDER BY id");
+       row.step();) {
+    const TargetId id = row.integer();
+    Target target{.name = row.text(), .architecture = row.text(), .features = row.text()};
+    targets.emplace_back(id, std::move(target));
+  }
+  return targets;
+}
+
 Device Store::device(DeviceId id) {
   Query row = the_row(database_->query(fmt::format("{}WHERE id = ?", kSelectDevice), {id}), "device", id);
   return read_device(row).second;

@@ -80,6 +80,7 @@ class Store final : public Reader {
   std::optional<WorkloadId> find_workload(const std::string& digest) override;
   std::optional<ModelId> find_model(const std::string& name);  // the one added last
   Target target(TargetId id);
+  std::vector<std::pair<TargetId, Target>> targets();
   Device device(DeviceId id);
   /// The latest, of whichever device.
   std::optional<Machine> find_machine(const std::string& target);

@@ -227,11 +227,15 @@ std::vector<Measurement> Store::top(const BestQuery& query, int limit) {
 
 std::vector<Measurement> Store::top_suspect(const BestQuery& query, int limit) {
   std::vector<Measurement> found;
+  std::vector<Value> values = {query.workload, query.target, query.threads, query.max_relative_error};
+  if (query.device) values.emplace_back(*query.device);
+  values.emplace_back(limit);
   for (Query row = database_->query(
            fmt::format("{}WHERE m.workload = ? AND m.target = ? AND m.suspect = 1 AND m.threads = ? "
-                       "AND m.relative_error <= ? ORDER BY m.seconds, m.id LIMIT ?",
-                       select_measurement(database_->by_index("measurement_suspect"))),
-           {query.workload, query.target, query.threads, query.max_relative_error, limit});
+                       "AND m.relative_error <= ? {}ORDER BY m.seconds, m.id LIMIT ?",
+                       select_measurement(database_->by_index("measurement_suspect")),
+                       query.device ? "AND m.device = ? " : ""),
+           values);
        row.step();)
     found.push_back(read_measurement(row));
   return found;

@@ -21,8 +21,11 @@ JobRows StoreJobWriter::begin(const JobStart& start) {
     // Its model, budgets and seed are what they were; the caller has read them from the row.
     rows.job = *start.resume;
   } else {
-    job.model = store_.add_model(start.model, start.model_digest);
-    store_.set_model_tasks(*job.model, rows.target, model_tasks);
+    job.kind = start.kind;
+    if (!start.model.empty()) {
+      job.model = store_.add_model(start.model, start.model_digest);
+      store_.set_model_tasks(*job.model, rows.target, model_tasks);
+    }
     job.target = rows.target;
     job.threads = start.threads;
     job.trial_budget = start.trials;

@@ -11,8 +11,10 @@
 namespace lathe::tracker {
 
 struct JobStart {
-  std::string model, model_digest;  // name for people; sha256 of what the tasks came from
-  std::string target;               // complete text
+  std::string kind = "tune";
+  std::string model,
+      model_digest;    // name for people; sha256 of what the tasks came from; "": of no one model
+  std::string target;  // complete text
   struct Task {
     db::Workload workload;
     std::string name;

@@ -112,6 +112,7 @@ class FarmMeasurer final : public tuner::Measurer {
     for (size_t task = 0; task < workloads_.size(); ++task) {
       const db::BestQuery query{.workload = workloads_[task],
                                 .target = target_,
+                                .device = request_.device,
                                 .threads = request_.threads,
                                 .max_relative_error = request_.max_relative_error};
       tuner::Withdrawn withdrawn{.task = task};
@@ -196,7 +197,8 @@ class FarmMeasurer final : public tuner::Measurer {
 };
 
 JobStart start_of(const TuneRequest& request, std::span<const tuner::Task> tasks) {
-  JobStart start{.model = request.model,
+  JobStart start{.kind = request.kind,
+                 .model = request.model,
                  .model_digest = request.model_digest,
                  .target = request.target,
                  .threads = request.threads,
@@ -214,7 +216,9 @@ JobStart start_of(const TuneRequest& request, std::span<const tuner::Task> tasks
 db::BestQuery query_of(const TuneRequest& request, const JobRows& rows, db::WorkloadId workload) {
   return {.workload = workload,
           .target = rows.target,
+          .device = request.device,
           .threads = request.threads,
+          .strict = request.device.has_value(),
           .max_relative_error = request.max_relative_error};
 }
 
@@ -326,9 +330,13 @@ void tell_what_is_known(tuner::Session& session, const TuneRequest& request,
     const std::vector<db::Measurement> history = store.history(rows.workloads[i], rows.target);
     for (const db::Measurement& known : history)
       if (known.threads == request.threads && !known.suspect &&
+          (!request.device || known.device == *request.device) &&
           known.relative_error <= request.max_relative_error)
         session.know(i, schedule::parse_trace(known.trace), known.seconds);
-    if (history.empty()) suggest_nearest(request, rows, i, store, session);
+    if (!request.suggested.empty())
+      for (const schedule::Trace& trace : request.suggested[i]) session.suggest(i, trace);
+    else if (history.empty())
+      suggest_nearest(request, rows, i, store, session);
     untuned.suggest(tasks[i], session, i);
   }
   if (auto known = store.latest_cost_model(rows.target)) session.know_model(known->model);
@@ -395,10 +403,11 @@ TuneResult run_tune_job(const TuneRequest& request, std::span<const tuner::Task>
   if (!result.interrupted) {
     const db::ChoiceKey key{{}, rows.target, request.threads, request.max_relative_error};
     const Target target = target_of(request);
-    result.disturbance.add(
-        confirm(request, rows, tuner::default_records(store, key, tasks, target), store, farm, stop));
+    result.disturbance.add(confirm(
+        request, rows, tuner::default_records(store, key, tasks, target, request.device), store, farm, stop));
     // Read anew: confirmations have moved them.
-    update_defaults(tuner::default_records(store, key, tasks, target), rows, tasks, result.status);
+    update_defaults(tuner::default_records(store, key, tasks, target, request.device), rows, tasks,
+                    result.status);
   }
   result.milestones = session->milestones();
   for (db::WorkloadId workload : rows.workloads) {

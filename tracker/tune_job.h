@@ -16,9 +16,11 @@
 namespace lathe::tracker {
 
 struct TuneRequest {
-  std::string model, model_digest;  // name for people; sha256 of what the tasks came from
-  std::string target;               // complete text
-  int threads = 1;                  // a kernel is measured with
+  std::string kind = "tune";  // of the job, as the database lists it
+  std::string model,
+      model_digest;    // name for people; sha256 of what the tasks came from; "": of no one model
+  std::string target;  // complete text
+  int threads = 1;     // a kernel is measured with
   int64_t trials = 512;
   double seconds = 0;         // 0: no limit
   double target_seconds = 0;  // of one run of the model: the search ends when its kernels come to that
@@ -30,6 +32,9 @@ struct TuneRequest {
   std::optional<db::JobId> resume;              // go on with this job
   std::shared_ptr<const MachineModel> machine;  // what the search decides by; null: the target's row
   std::function<void(const std::string&)> say;  // what a person should know, once; may be empty
+  /// Only what was measured on this device is known, counts, and is confirmed; none: on any.
+  std::optional<db::DeviceId> device = {};
+  std::vector<std::vector<schedule::Trace>> suggested = {};  // by task, or none: measured early
   double patience = 30;  // seconds; when the time is over, a farm without workers is waited for this long
 };
 

@@ -24,7 +24,7 @@ bool is_best(db::Reader& store, const db::ChoiceKey& key, db::WorkloadId workloa
 }  // namespace
 
 DefaultRecords default_records(db::Reader& store, const db::ChoiceKey& key, std::span<const Task> tasks,
-                               const Target& target) {
+                               const Target& target, std::optional<db::DeviceId> device) {
   DefaultRecords found;
   for (const Task& task : tasks) {
     auto workload = store.find_workload(task.digest);
@@ -33,7 +33,7 @@ DefaultRecords default_records(db::Reader& store, const db::ChoiceKey& key, std:
     const std::string print =
         fingerprint(schedule::replay(schedule::default_trace(task.workload, target), task.workload));
     for (const db::Measurement& known : store.history(*workload, key.target))
-      if (known.program == print && known.threads == key.threads &&
+      if (known.program == print && known.threads == key.threads && (!device || known.device == *device) &&
           known.relative_error <= key.max_relative_error)
         found[*workload] = known;
   }

@@ -146,6 +146,33 @@ Roofline limit_of(const Task& task, const MachineLimits& limits) {
   return roofline(task.flops / task.products, task.bytes, limits);
 }
 
+Task lone_task(const std::string& name, tir::Func workload) {
+  std::string text = tir::print(workload), digest = sha256(text);
+  Task task{.name = name,
+            .workload = workload,
+            .text = std::move(text),
+            .digest = std::move(digest),
+            .flops = count_flops(workload),
+            .bytes = parameter_bytes(workload),
+            .family = name};
+  if (!tir::dims_of(*workload).empty())
+    task.program = tir::workload_digest(schedule::without_typical_dims(workload));
+  return task;
+}
+
+Task task_of_text(const std::string& name, const std::string& text) {
+  tir::Func workload = tir::parse_func(text);
+  Task task = lone_task(name, std::move(workload));
+  if (task.text != text) fail("a workload of another version, whose programs are printed otherwise");
+  // What set_names() has added: tasks of other sizes are of the family.
+  task.family.resize(std::min(task.family.size(), task.family.find('@')));
+  if (const size_t bar = task.family.rfind('_');
+      bar != std::string::npos && bar + 1 < task.family.size() &&
+      task.family.find_first_not_of("0123456789", bar + 1) == std::string::npos)
+    task.family.resize(bar);
+  return task;
+}
+
 double count_flops(const tir::Func& func) { return flops_of(at_typical_dims(func)->body); }
 
 double parameter_bytes(const tir::Func& func) {
@@ -221,18 +248,9 @@ class TaskList {
   }
 
   size_t find(const std::string& name, const tir::Func& workload) {
-    std::string text = tir::print(workload), digest = sha256(text);
-    auto [found, fresh] = known_.emplace(digest, tasks_.size());
+    auto [found, fresh] = known_.emplace(sha256(tir::print(workload)), tasks_.size());
     if (!fresh) return found->second;
-    tasks_.push_back({.name = name,
-                      .workload = workload,
-                      .text = std::move(text),
-                      .digest = std::move(digest),
-                      .flops = count_flops(workload),
-                      .bytes = parameter_bytes(workload),
-                      .family = name});
-    if (!tir::dims_of(*workload).empty())
-      tasks_.back().program = tir::workload_digest(schedule::without_typical_dims(workload));
+    tasks_.push_back(lone_task(name, workload));
     always_.push_back(0);
     at_.emplace_back();
     return found->second;

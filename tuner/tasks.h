@@ -57,6 +57,14 @@ tir::Func workload_of(const KernelCall& call);
 /// Throws Error for what cannot be executed yet (dataflow.h).
 std::vector<Task> extract_tasks(const relay::Module& fused, const OpenPoints& points = {});
 
+/// One that stands alone, not in a model: what is known from its program. `workload` is as workload_of makes
+/// it.
+Task lone_task(const std::string& name, tir::Func workload);
+
+/// The task of a workload that a database holds, by the name that a model of it has for the task, or "".
+/// Throws Error for the text of a version whose programs no longer parse.
+Task task_of_text(const std::string& name, const std::string& text);
+
 /// Tells models apart by what is tuned for them: two with equal tasks, called equally often, are one.
 std::string tasks_digest(std::span<const Task> tasks);
 /// The same by what counts of each: its calls and its digest.

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -49,9 +50,10 @@ WholeModelResult choose_whole_model(const relay::Module& fused, const Target& ta
 using DefaultRecords = std::map<db::WorkloadId, db::Measurement>;
 
 /// The records of the default schedules: what was measured for the key's target and threads, with results
-/// within its error. Workloads whose default schedule has no such record are left out.
+/// within its error, on `device` where one is given. Workloads whose default schedule has no such record are
+/// left out.
 DefaultRecords default_records(db::Reader& store, const db::ChoiceKey& key, std::span<const Task> tasks,
-                               const Target& target);
+                               const Target& target, std::optional<db::DeviceId> device = {});
 
 /// The default schedules, which are faster together than the best of each task: by `race`, of these as
 /// challenger against the defaults. Once it is stored, later builds follow it; a task whose default schedule

@@ -30,6 +30,7 @@ int pause_command(Flags& flags);
 int quantize_command(Flags& flags);
 int query_command(Flags& flags);
 int resume_command(Flags& flags);
+int retune_command(Flags& flags);
 int run_model_command(Flags& flags);
 int submit_command(Flags& flags);
 int timeline_command(Flags& flags);

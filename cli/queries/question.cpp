@@ -10,22 +10,6 @@
 #include "workers/device.h"
 
 namespace lathe::cli {
-namespace {
-
-/// This machine as a worker on it is known.
-std::optional<db::DeviceId> this_device(db::Store& store) {
-  const worker::DeviceInfo here = worker::probe_device();
-  const std::string print = db::fingerprint({.host = here.host,
-                                             .model = here.model,
-                                             .architecture = here.architecture,
-                                             .features = join_text(here.features, ","),
-                                             .cores = here.cores});
-  for (const auto& [id, device] : store.devices())
-    if (db::fingerprint(device) == print) return id;
-  return std::nullopt;
-}
-
-}  // namespace
 
 std::string time_text(int64_t milliseconds) {
   return fmt::format("{:%Y-%m-%d %H:%M:%S}", fmt::localtime(static_cast<time_t>(milliseconds / 1000)));
@@ -59,6 +43,24 @@ db::BestQuery query_for(db::Store& store, const Question& question) {
     fail("--strict: the database {} does not know this machine; name a device with --device",
          question.database);
   return query;
+}
+
+db::Device device_here() {
+  const worker::DeviceInfo here = worker::probe_device();
+  return {.host = here.host,
+          .model = here.model,
+          .architecture = here.architecture,
+          .features = join_text(here.features, ","),
+          .cores = here.cores,
+          .memory_bytes = here.memory_bytes,
+          .system = here.kernel};
+}
+
+std::optional<db::DeviceId> this_device(db::Store& store) {
+  const std::string print = db::fingerprint(device_here());
+  for (const auto& [id, device] : store.devices())
+    if (db::fingerprint(device) == print) return id;
+  return std::nullopt;
 }
 
 db::DeviceId find_device(db::Store& store, const char* flag, const std::string& name) {

@@ -42,6 +42,11 @@ db::TargetId required_target(db::Store& store, const Question& question);
 /// The best for whoever asks: on the device named, else on this machine when the database knows it.
 db::BestQuery query_for(db::Store& store, const Question& question);
 
+/// This machine, as the database tells it from others.
+db::Device device_here();
+/// As a worker on it is known; none where no worker ever was.
+std::optional<db::DeviceId> this_device(db::Store& store);
+
 /// A device by its host's name or the beginning of its fingerprint. Throws Error when it is none or not the
 /// only one; `flag` is where it was named.
 db::DeviceId find_device(db::Store& store, const char* flag, const std::string& name);

@@ -1,0 +1,52 @@
+#include "cli/farm_here.h"
+
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "cli/keys.h"
+#include "core/support/error.h"
+#include "core/support/unfit.h"
+#include "tracker/farm.h"
+#include "tracker/store_journal.h"
+#include "workers/device.h"
+
+namespace lathe::cli {
+namespace {
+
+/// Gives the tracker its keys, if it is to have some, and the local worker a pair of its own. Returns the
+/// worker's flags for them.
+std::vector<std::string> admit_workers(const FarmPlace& place, const std::string& folder,
+                                       tracker::TrackerSettings& settings) {
+  if (place.key.empty() != place.allow.empty()) fail("--key and --allow belong together");
+  if (place.key.empty()) return {};
+  const wire::KeyPair tracker = load_keys(place.key), worker = wire::make_keys();
+  // A pair for this job alone: no file of the user's names it.
+  settings.keys = wire::ServerKeys{.secret_key = tracker.secret_key, .allowed = {worker.public_key}};
+  settings.principals = std::make_shared<tracker::Principals>("", place.allow);
+  save_keys(folder + "/worker.key", worker);
+  return {"--key", folder + "/worker.key", "--tracker-key", tracker.public_key};
+}
+
+}  // namespace
+
+FarmHere::FarmHere(const FarmPlace& place, std::optional<db::JobId> resumed) {
+  tracker::TrackerSettings settings;
+  settings.endpoint = place.listen.empty() ? "ipc://" + (folder_ / "tracker") : place.listen;
+  settings.open_journal = [path = place.database, only = static_cast<tracker::JobId>(resumed.value_or(0))] {
+    return tracker::open_store_journal(path, only);
+  };
+  std::vector<std::string> worker_keys = admit_workers(place, folder_.path(), settings);
+  tracker_.emplace(std::move(settings));
+  worker_.emplace(tracker_->endpoint(), std::move(worker_keys));
+}
+
+void require_worker_here(const Target& target, const std::string& hint) {
+  const std::string platform = tracker::platform_of(to_text(target)),
+                    here = tracker::platform_name(target.kind, worker::probe_device().architecture);
+  // Else all its candidates would fail, one by one (F11).
+  if (platform != here)
+    throw Unfit(fmt::format("no worker is {}, for this machine is {}\n  hint: {}", platform, here, hint));
+}
+
+}  // namespace lathe::cli
