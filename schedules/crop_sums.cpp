@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/tir/builder.h"
+#include "schedules/anatomy.h"
 #include "schedules/padded_image.h"
 #include "schedules/schedule.h"
 
