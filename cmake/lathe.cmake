@@ -18,6 +18,10 @@ if(CCACHE)
     CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime ${CCACHE})
 endif()
 
+if(CMAKE_CXX_COMPILER_ID STREQUAL GNU)
+  # A source file's trees fit in memory: to collect garbage among them is a fifteenth of the time to compile it.
+  add_compile_options(--param=ggc-min-heapsize=1048576)
+endif()
 add_compile_options(-Wall -Wextra -Wno-missing-field-initializers -Wno-restrict -fno-semantic-interposition)
 if(LATHE_SANITIZE)
   add_compile_options(-fsanitize=${LATHE_SANITIZE} -fno-omit-frame-pointer)
