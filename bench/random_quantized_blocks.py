@@ -21,9 +21,9 @@ def bytes_of(g, *shape, signed=True):
     return g.constant(g.rng.integers(low, low + 255, shape).astype('i1' if signed else 'u1'))
 
 
-def zero(g, signed, of_none=True):
+def zero(g, signed, middle=True):
     """A zero point: of weights mostly the middle, of activations any."""
-    value = (0 if signed else 128) if of_none else int(g.rng.integers(-20, 20)) + (0 if signed else 128)
+    value = (0 if signed else 128) + (0 if middle else int(g.rng.integers(-20, 20)))
     return g.constant(numpy.array(value, 'i1' if signed else 'u1'))
 
 
@@ -35,10 +35,9 @@ def dynamic_product(g, x, *operands, op_type, scales, **attributes):
     return g.op('Mul', product, g.op('Mul', scale, scales))
 
 
-def weight_scales(g, count, *after):
-    """Of the weight, or of each of its channels, made smaller by the number of terms a sum has."""
-    shape = (count, *after) if g.pick(True, False) else ()
-    return g.constant((g.rng.uniform(.002, .008, shape)).astype('f4'))
+def weight_scales(g, count):
+    """Of the weight, or of each of its columns."""
+    return g.constant(g.rng.uniform(.002, .008, count if g.pick(True, False) else ()).astype('f4'))
 
 
 def dynamic_dense(g):

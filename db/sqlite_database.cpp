@@ -74,22 +74,21 @@ std::string explain(int code, sqlite3* handle, const std::string& path,
             "trust it",
             path);
       return fmt::format("database {} can't be written: {}", path, reason);
-    case SQLITE_CANTOPEN:
+    case SQLITE_CANTOPEN: {
+      const std::string parent = std::filesystem::path(path).parent_path().string(),
+                        folder = parent.empty() ? "." : parent;
       // Of a read-only file system SQLite would say that there is no such file: the log beside it.
-      if (std::filesystem::path folder = std::filesystem::path(path).parent_path();
-          access(path.c_str(), F_OK) == 0 && access(folder.empty() ? "." : folder.c_str(), W_OK) != 0)
+      if (access(path.c_str(), F_OK) == 0 && access(folder.c_str(), W_OK) != 0)
         return fmt::format(
             "cannot open database {}: its log belongs beside it, and that folder cannot be "
             "written ({}); copy it to one that can",
             path, std::strerror(errno));
-      if (std::filesystem::path folder = std::filesystem::path(path).parent_path();
-          access(folder.empty() ? "." : folder.c_str(), F_OK) == 0 &&
-          access(folder.empty() ? "." : folder.c_str(), W_OK) !=
-              0)  // of what is missing it would say only that
-        system_error = errno;
+      // A missing folder says so by itself.
+      if (access(folder.c_str(), F_OK) == 0 && access(folder.c_str(), W_OK) != 0) system_error = errno;
       return fmt::format(
           "cannot open database {}: {}", path,
           system_error ? std::strerror(system_error) : "is it a file in a folder that can be written?");
+    }
     default:
       return fmt::format("database {}: {}", path, reason);
   }

@@ -47,6 +47,11 @@ Query the_row(Query query, const char* what, int64_t id) {
 constexpr std::string_view kSelectDevice =
     "SELECT id, host, model, architecture, features, cores, memory_bytes, system, details FROM device ";
 
+/// Behind columns that the caller has read.
+Target read_target(Query& row) {
+  return Target{.name = row.text(), .architecture = row.text(), .features = row.text()};
+}
+
 std::pair<DeviceId, Device> read_device(Query& row) {
   DeviceId id = row.integer();
   // Each call takes the next column: braces keep their order, as the arguments of a function would not.
@@ -181,7 +186,7 @@ std::optional<ModelId> Store::find_model(const std::string& name) {
 Target Store::target(TargetId id) {
   Query row = the_row(database_->query("SELECT name, architecture, features FROM target WHERE id = ?", {id}),
                       "target", id);
-  return Target{.name = row.text(), .architecture = row.text(), .features = row.text()};
+  return read_target(row);
 }
 
 std::vector<std::pair<TargetId, Target>> Store::targets() {
@@ -189,8 +194,7 @@ std::vector<std::pair<TargetId, Target>> Store::targets() {
   for (Query row = database_->query("SELECT id, name, architecture, features FROM target ORDER BY id");
        row.step();) {
     const TargetId id = row.integer();
-    Target target{.name = row.text(), .architecture = row.text(), .features = row.text()};
-    targets.emplace_back(id, std::move(target));
+    targets.emplace_back(id, read_target(row));
   }
   return targets;
 }

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numeric>
 #include <optional>
 #include <span>
 
@@ -18,9 +17,6 @@ namespace lathe::schedule {
 using namespace tir;
 
 namespace {
-/// Annotations of a function: kTypicalKey + "0" is for its first dimension, and kMostKey + "0" what that is
-/// in calls at most, where it is at least 1; the last one is of a program with these in place of them.
-constexpr const char *kTypicalKey = "typical", *kMostKey = "most", *kStandsInKey = "stands_in";
 constexpr DimValues kOne{1, 1, 1}, kFew{2, 4, 4}, kAny{0, std::numeric_limits<int64_t>::max(), kTypicalDim};
 
 /// Members are compiled one by one: of more dimensions than this only ones are told apart.
@@ -245,11 +241,6 @@ std::optional<FewRows> rows_in_other_ways(const Func& program) {
   return few;
 }
 
-double product_of(std::span<const int64_t> values) {
-  return std::accumulate(values.begin(), values.end(), 1.0,
-                         [](double product, int64_t value) { return product * static_cast<double>(value); });
-}
-
 /// The dominant reduction sums products over a window, if only of one element.
 bool is_convolution(const Func& program) {
   const std::vector<int64_t> many(dims_of(*program).size(), kTypicalDim);
@@ -435,21 +426,24 @@ void fit_typical(std::vector<DimValues>& dims, const KnownDims& known) {
                    std::max({std::min(known.most[i], dims[i].max), known.least[i], dims[i].min}));
 }
 
-Func with_typical(const Func& program, size_t dim, int64_t value) {
-  auto copy = mutate(*program);
-  copy->annotations[kTypicalKey + std::to_string(dim)] = value;
-  return seal(std::move(copy));
-}
-
-/// `part` of the program, in which some of the dimensions are numbers, made for these values.
-Func made_for(Func part, const Func& program, const std::vector<DimValues>& dims) {
+/// `part` of the program, in which some of the dimensions are numbers, made for these values; `bounded`: it
+/// knows how much they are at most.
+Func made_for(Func part, const Func& program, const std::vector<DimValues>& dims, bool bounded = false) {
   const std::vector<Var> all = dims_of(*program), open = dims_of(*part);
   for (size_t left = 0; left < open.size(); ++left) {  // those that stay are numbered anew
     const DimValues& values =
         dims.at(static_cast<size_t>(std::find(all.begin(), all.end(), open[left]) - all.begin()));
     if (values.typical != kTypicalDim) part = with_typical(part, left, values.typical);
+    if (bounded && values.min >= 1 && values.max != kAny.max) part = with_most(part, left, values.max);
   }
   return part;
+}
+
+/// The program in which dimensions of one value are numbers.
+Func with_numbers(const Func& program, const std::vector<DimValues>& dims) {
+  std::vector<int64_t> numbers;
+  for (const DimValues& each : dims) numbers.push_back(each.is_number() ? each.min : kStaysOpen);
+  return with_dims(program, numbers);
 }
 
 /// The program of these values alone, without the sums' terms that are nothing for all of them.
@@ -469,50 +463,8 @@ Member small_member(const Func& program, const Grade& grade) {
   return {grade.dims, made_for(grade.is_joined ? join_open_dims(small) : small, program, grade.dims), true};
 }
 
-/// A member that knows which values its dimensions have at most.
-Member bounded_member(const Func& base, const Grade& grade) {
-  Member member = member_of(base, grade.dims);
-  const std::vector<Var> all = dims_of(*base), open = dims_of(*member.program);
-  auto copy = mutate(*member.program);
-  for (size_t left = 0; left < open.size(); ++left) {
-    const auto at = static_cast<size_t>(std::find(all.begin(), all.end(), open[left]) - all.begin());
-    const DimValues& values = grade.dims.at(at);
-    if (values.min >= 1 && values.max != kAny.max)
-      copy->annotations[kMostKey + std::to_string(left)] = values.max;
-  }
-  member.program = seal(std::move(copy));
-  member.is_small = true;
-  return member;
-}
-
-/// One below, at and above multiples of vectors and register tiles, and less than any of these.
-constexpr int64_t kEdges[] = {2, 7, 15, 16, 17, 33, 61};
-
-/// Less of the other dimensions where one is large: the unscheduled program is to run at a size that is no
-/// larger than the one that is measured.
-void make_lighter(std::vector<int64_t>& values, std::span<const int64_t> typical) {
-  constexpr double kLight = 4096;
-  while (product_of(values) > std::max(product_of(typical), kLight)) {
-    int64_t* most = nullptr;
-    for (int64_t& value : values)
-      if (value > kEdges[0] && std::find(std::begin(kEdges), std::end(kEdges), value) != std::end(kEdges) &&
-          (!most || value > *most))
-        most = &value;
-    if (!most) return;
-    *most = *(std::find(std::begin(kEdges), std::end(kEdges), *most) - 1);
-  }
-}
-
-/// The least extent of a parameter for these; nothing where one has no number.
-std::optional<int64_t> least_extent(const Func& program, std::span<const int64_t> values) {
-  int64_t least = std::numeric_limits<int64_t>::max();
-  const Func bound = with_dims(program, values);
-  for (const Buffer& param : bound->params)
-    for (const Expr& extent : param->shape) {
-      if (!as_int(extent)) return std::nullopt;
-      least = std::min(least, int_value(extent));
-    }
-  return least;
+Member bounded_member(const Func& program, const Grade& grade) {
+  return {grade.dims, made_for(with_numbers(program, grade.dims), program, grade.dims, true), true};
 }
 
 /// There is something to schedule for what the grade is made for. What has no number is refused when it is
@@ -550,9 +502,7 @@ bool is_product(const Func& program) {
 }
 
 Member member_of(const Func& program, const std::vector<DimValues>& dims) {
-  std::vector<int64_t> numbers;
-  for (const DimValues& each : dims) numbers.push_back(each.is_number() ? each.min : kStaysOpen);
-  return {dims, made_for(with_dims(program, numbers), program, dims)};
+  return {dims, made_for(with_numbers(program, dims), program, dims)};
 }
 
 std::vector<bool> image_dims(const Func& program) {
@@ -569,65 +519,6 @@ Func program_at(const Func& program, std::span<const int64_t> values) {
   std::vector<DimValues> dims;
   for (int64_t value : values) dims.push_back(value == 1 ? kOne : DimValues{0, kAny.max, value});
   return member_of(program, dims).program;
-}
-
-std::vector<int64_t> typical_dims(const Func& program) {
-  std::vector<int64_t> values;
-  for (size_t i = 0; i < dims_of(*program).size(); ++i) {
-    auto found = program->annotations.find(kTypicalKey + std::to_string(i));
-    values.push_back(found == program->annotations.end() ? kTypicalDim : found->second);
-  }
-  return values;
-}
-
-Func for_typical_dims(const Func& program, std::span<const int64_t> values) {
-  auto copy = mutate(*with_dims(program, values));
-  copy->annotations[kStandsInKey] = 1;
-  return seal(std::move(copy));
-}
-
-Func at_typical_dims(const Func& program) {
-  const std::vector<int64_t> values = typical_dims(program);
-  return values.empty() ? program : for_typical_dims(program, values);
-}
-
-bool is_for_typical_dims(const FuncNode& program) { return program.annotations.count(kStandsInKey) != 0; }
-
-Func without_typical_dims(const Func& program) {
-  auto copy = mutate(*program);
-  std::erase_if(copy->annotations, [](const auto& each) { return each.first.starts_with(kTypicalKey); });
-  return copy->annotations.size() == program->annotations.size() ? program : seal(std::move(copy));
-}
-
-Expr simplify_for_calls(const FuncNode& program, const Expr& e) {
-  Analyzer known;
-  const std::vector<Var> dims = dims_of(program);
-  for (size_t i = 0; i < dims.size(); ++i)
-    if (auto most = program.annotations.find(kMostKey + std::to_string(i)); most != program.annotations.end())
-      known.bind(dims[i], {1, most->second});
-  Expr simple = known.simplify(e);
-  const Bound value = known.bound(simple);
-  return value.is_point() ? Expr(value.min) : simple;
-}
-
-std::vector<std::vector<int64_t>> checked_dims(const Func& program) {
-  const std::vector<int64_t> typical = typical_dims(program);
-  std::vector<std::vector<int64_t>> checked;
-  if (typical.empty()) return checked;
-  constexpr size_t kCount = std::size(kEdges) + 2;
-  for (size_t i = 0; i < kCount; ++i) {
-    std::vector<int64_t> values;
-    for (size_t d = 0; d < typical.size(); ++d) {
-      // Each dimension begins elsewhere: not all of them are at the same place of a tile.
-      const size_t at = (i + 2 * d) % kCount;
-      values.push_back(at < std::size(kEdges) ? kEdges[at]
-                                              : std::max<int64_t>(typical[d] + (at % 2 == 0 ? 1 : -1), 1));
-    }
-    make_lighter(values, typical);
-    if (values != typical && least_extent(program, values).value_or(-1) >= 0)
-      checked.push_back(std::move(values));
-  }
-  return checked;
 }
 
 std::vector<Member> family_of(const Func& program) { return family_within(program, {}); }

@@ -9,6 +9,7 @@
 
 #include "core/arith/typical_dims.h"
 #include "core/tir/stmt.h"
+#include "schedules/open_dims.h"
 
 namespace lathe::schedule {
 
@@ -56,24 +57,5 @@ Member member_of(const tir::Func& program, const std::vector<DimValues>& dims);
 /// numbers, as in the member for one of a dimension; the others stay open, and are what schedules are made
 /// for and measured with. REQUIRES: as many as dims_of() gives, none negative.
 tir::Func program_at(const tir::Func& program, std::span<const int64_t> values);
-/// What schedules of `program` take its dimensions for, in the order of dims_of().
-std::vector<int64_t> typical_dims(const tir::Func& program);
-/// `program`, scheduled or not, with these values for its dimensions: one whose schedule is to be replayed
-/// with them open.
-tir::Func for_typical_dims(const tir::Func& program, std::span<const int64_t> values);
-/// The same for the typical ones; itself when none is open.
-tir::Func at_typical_dims(const tir::Func& program);
-/// It is such a program, under way or not.
-bool is_for_typical_dims(const tir::FuncNode& program);
-/// The program, scheduled or not, that is made for no values.
-tir::Func without_typical_dims(const tir::Func& program);
-
-/// `e` as it is in all calls of the program: (n + 63) // 64 is 1 in a member for rows of 1 to 64 elements.
-Expr simplify_for_calls(const tir::FuncNode& program, const Expr& e);
-
-/// Values of the dimensions at which a schedule of `program` is compared with the program itself before it is
-/// believed, besides those it is measured with: around the edges of tiles, and of those. None has a shape
-/// below 0. REQUIRES: unscheduled.
-std::vector<std::vector<int64_t>> checked_dims(const tir::Func& program);
 
 }  // namespace lathe::schedule

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <optional>
 #include <tuple>
+#include <unordered_set>
 #include <utility>
 
 #include "core/codegen/llvm/emitter.h"
@@ -16,16 +17,18 @@ namespace lathe::codegen {
 namespace {
 bool is_signed(DataType dtype) { return dtype.code == TypeCode::kInt; }
 
-/// Adds what is loaded wherever `e` is computed, not only where something in it chooses so.
-void add_sure_loads(const Expr& e, std::vector<Expr>& loads) {
+/// Adds what is loaded wherever `e` is computed, not only where something in it chooses so. `seen`: what
+/// expressions share is looked at once.
+void add_sure_loads(const Expr& e, std::vector<Expr>& loads, std::unordered_set<const Node*>& seen) {
+  if (!seen.insert(e.get()).second) return;
   if (e.as<tir::Load>()) loads.push_back(e);
   const Select* select = e.as<Select>();
   const Binary* binary = e.as<Binary>();
-  if (select) return add_sure_loads(select->condition, loads);
+  if (select) return add_sure_loads(select->condition, loads, seen);
   if (binary && (binary->op == BinaryOp::kAnd || binary->op == BinaryOp::kOr))
-    return add_sure_loads(binary->a, loads);
+    return add_sure_loads(binary->a, loads, seen);
   e->for_each_child([&](const NodeRef& child) {
-    if (dynamic_cast<const ExprNode*>(child.get())) add_sure_loads(child.cast<ExprNode>(), loads);
+    if (dynamic_cast<const ExprNode*>(child.get())) add_sure_loads(child.cast<ExprNode>(), loads, seen);
   });
 }
 
@@ -34,8 +37,9 @@ void add_sure_loads(const Expr& e, std::vector<Expr>& loads) {
 bool needs_guard(const Expr& branch, const Expr& condition, const Expr& other) {
   if (tir::loads_nothing_else(branch, condition)) return false;
   std::vector<Expr> sure;
-  add_sure_loads(condition, sure);
-  add_sure_loads(other, sure);
+  std::unordered_set<const Node*> seen;
+  add_sure_loads(condition, sure, seen);
+  add_sure_loads(other, sure, seen);
   bool fails = false;
   post_order(branch, [&](const NodeRef& node) {
     fails |= node.as<tir::Load>() && std::none_of(sure.begin(), sure.end(), [&](const Expr& load) {

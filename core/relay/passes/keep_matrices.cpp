@@ -29,28 +29,29 @@ Expr reshaped(const Expr& e, Ints shape) {
 /// matrices. What visit() gives of those is left unused, and vanishes, where all users take the matrix.
 class KeepMatrices final : public ExprMutator {
   Expr visit_call(const Ref<Call>& e) override {
+    // Operands first: which of them are matrices is known then.
+    const Expr rebuilt = visit_default(e);
     const auto* op = e->callee.as<OpNode>();
-    if (!op) return visit_default(e);
-    if (op->name == "reshape") return reshape(e);
+    if (!op) return rebuilt;
+    if (op->name == "reshape") return reshape(e, rebuilt);
     const bool by_element = op->row().layout == LayoutRule::kElementwise;
-    if (sizes_of(e).size() == 2 &&
-        (op->row().product ||
-         (by_element && std::any_of(e->args.begin(), e->args.end(), [&](const Expr& arg) {
-            visit(arg);
-            return results_.count(arg.get()) > 0;
-          }))))
+    if (sizes_of(e).size() == 2 && (op->row().product || (by_element && reads_result(*e))))
       results_.insert(e.get());
     if (by_element)
       if (Expr matrix = element_by_element(*e, op->row())) return kept(e, matrix);
-    return visit_default(e);
+    return rebuilt;
   }
 
-  Expr reshape(const Ref<Call>& e) {
+  bool reads_result(const Call& e) const {
+    return std::any_of(e.args.begin(), e.args.end(),
+                       [&](const Expr& arg) { return results_.count(arg.get()) > 0; });
+  }
+
+  Expr reshape(const Ref<Call>& e, const Expr& rebuilt) {
     const Expr& given = e->args[0];
-    const Expr x = visit(given);
-    const Expr matrix = matrix_of(given) ? matrix_of(given) : results_.count(given.get()) ? x : Expr();
+    const Expr matrix = results_.count(given.get()) ? visit(given) : matrix_of(given);
     const Ints shape = sizes_of(e);
-    if (!matrix || shape.empty()) return x == given ? Expr(e) : typed_call("reshape", {x}, e->attrs);
+    if (!matrix || shape.empty()) return rebuilt;
     if (shape.size() > 2 && shape.back() == sizes_of(matrix).back()) return kept(e, matrix);
     return reshaped(matrix, shape);
   }
@@ -70,7 +71,6 @@ class KeepMatrices final : public ExprMutator {
     const Ints shape = sizes_of(Expr(&e));
     Ints rows_and_columns;
     // Operands of full rank may be larger than others, not than the result.
-    for (const Expr& arg : e.args) visit(arg);
     for (const Expr& arg : e.args)
       if (const Expr matrix = matrix_of(arg); matrix && sizes_of(arg) == shape)
         rows_and_columns = sizes_of(matrix);
@@ -86,8 +86,7 @@ class KeepMatrices final : public ExprMutator {
 
   /// What broadcasts against a matrix as `arg` does against `shape`; null where nothing does.
   Expr operand(const Expr& arg, const Ints& shape, const Ints& rows_and_columns) {
-    const auto* type = arg->checked_type.as<TensorType>();
-    if (type->shape.empty()) return visit(arg);
+    if (const auto* type = arg->checked_type.as<TensorType>(); type && type->shape.empty()) return visit(arg);
     const Ints sizes = sizes_of(arg);
     if (sizes.empty()) return {};
     if (sizes == shape) {
