@@ -13,7 +13,7 @@ namespace lathe::tuner {
 
 /// Rows of equal width for all programs. What a prologue does (core/tir/prologue.h) has no rows: it costs
 /// nothing at run time. Large quantities are base-2 logarithms. Open dimensions have their typical values
-/// (schedules/family.h). REQUIRES: the scheduled level.
+/// (schedules/open_dims.h). REQUIRES: the scheduled level.
 Features extract_features(const tir::Func& scheduled, const Target& target);
 
 /// What the columns are, for people: "traffic of L1", "read 2: stride in the vector".
