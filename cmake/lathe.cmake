@@ -63,13 +63,16 @@ function(lathe_library name)
   lathe_precompile(${name} ${ARG_PRECOMPILE})
 endfunction()
 
-# lathe_binary(name SOURCES a.cpp ... DEPS lib ... [PRECOMPILE header ...])
+# lathe_binary(name SOURCES a.cpp ... DEPS lib ... [PRECOMPILE header ... | PRECOMPILED_BY other binary])
 function(lathe_binary name)
-  cmake_parse_arguments(ARG "" "" "SOURCES;DEPS;PRECOMPILE" ${ARGN})
+  cmake_parse_arguments(ARG "" "PRECOMPILED_BY" "SOURCES;DEPS;PRECOMPILE" ${ARGN})
   add_executable(${name} ${ARG_SOURCES})
   target_include_directories(${name} PRIVATE ${CMAKE_SOURCE_DIR})
   target_link_libraries(${name} PRIVATE ${ARG_DEPS})
   lathe_precompile(${name} ${ARG_PRECOMPILE})
+  if(ARG_PRECOMPILED_BY AND CMAKE_BUILD_TYPE STREQUAL Release)
+    target_precompile_headers(${name} REUSE_FROM ${ARG_PRECOMPILED_BY})
+  endif()
 endfunction()
 
 # lathe_test(name SOURCES a_test.cpp ... DEPS lib ... [TIMEOUT seconds]): one gtest binary, one ctest entry;
