@@ -182,46 +182,82 @@ TEST(VectorMath, ConstantPowersAreThoseOfLibm) {
     }
   }
 }
-/// Any numbers with any numbers.
-TEST(VectorMath, PowersAreThoseOfLibm) {
+/// Any numbers with any numbers, those with properties of their own first.
+std::vector<std::pair<float, float>> pairs_of_numbers() {
   constexpr float kInf = std::numeric_limits<float>::infinity(),
                   kNan = std::numeric_limits<float>::quiet_NaN();
-  std::vector<float> numbers{0.0f,   -0.0f,  kInf,    -kInf,       kNan,      1.0f,   -1.0f,   2.0f,
-                             -2.0f,  3.0f,   -3.0f,   0.5f,        -0.5f,     1e-42f, -1e-42f, 1e38f,
-                             3e-39f, 127.5f, -149.0f, 16777217.0f, 0.999999f, 7.7f};
-  std::vector<float> bases, exponents;
+  const std::vector<float> numbers{0.0f,   -0.0f,  kInf,    -kInf,       kNan,      1.0f,   -1.0f,   2.0f,
+                                   -2.0f,  3.0f,   -3.0f,   0.5f,        -0.5f,     1e-42f, -1e-42f, 1e38f,
+                                   3e-39f, 127.5f, -149.0f, 16777217.0f, 0.999999f, 7.7f};
+  std::vector<std::pair<float, float>> pairs;
   for (float x : numbers)
-    for (float y : numbers) bases.push_back(x), exponents.push_back(y);
-  for (int i = 0; i < 20000; ++i) {
-    bases.push_back(std::exp2(static_cast<float>(i % 173) - 86) * (1 + static_cast<float>(i) / 20000));
-    exponents.push_back((static_cast<float>(i * 7919 % 20001) - 10000) / 7000);
-  }
-  bases.resize(bases.size() / 16 * 16), exponents.resize(bases.size());
-  auto n = static_cast<int64_t>(bases.size());
-  for (const char* text : {"cpu", "cpu:mcpu=nehalem"}) {
-    tir::Buffer x = tir::buffer("x", {n}, kFloat32), y = tir::buffer("y", {n}, kFloat32),
-                z = tir::buffer("z", {n}, kFloat32);
-    Var i = var("i");
-    Expr at = ramp(i * 16, Expr(1), 16);
-    std::vector<Tensor> params{tensor_of(bases, {n}, kFloat32), tensor_of(exponents, {n}, kFloat32),
-                               Tensor({n}, kFloat32)};
-    Expr power = binary(BinaryOp::kPow, tir::load(x, {at}), tir::load(y, {at}));
-    run_kernel(make<tir::FuncNode>("map", std::vector{x, y, z}, int64_t{1},
-                                   tir::for_loop(i, n / 16, tir::store(z, {at}, power))),
-               resolve_target(text), params);
-    for (size_t k = 0; k < bases.size(); ++k) {
-      double exact = std::pow(static_cast<double>(bases[k]), static_cast<double>(exponents[k]));
+    for (float y : numbers) pairs.emplace_back(x, y);
+  for (int i = 0; i < 20000; ++i)
+    pairs.emplace_back(std::exp2(static_cast<float>(i % 173) - 86) * (1 + static_cast<float>(i) / 20000),
+                       (static_cast<float>(i * 7919 % 20001) - 10000) / 7000);
+  return pairs;
+}
+
+/// What sixteen lanes of `op` give for each pair (the last few of them left out).
+std::vector<float> of_pairs(BinaryOp op, const std::vector<std::pair<float, float>>& pairs,
+                            const char* target) {
+  const auto n = static_cast<int64_t>(pairs.size() / 16 * 16);
+  std::vector<float> a, b;
+  for (auto [x, y] : pairs) a.push_back(x), b.push_back(y);
+  a.resize(static_cast<size_t>(n)), b.resize(a.size());
+  tir::Buffer x = tir::buffer("x", {n}, kFloat32), y = tir::buffer("y", {n}, kFloat32),
+              z = tir::buffer("z", {n}, kFloat32);
+  Var i = var("i");
+  Expr at = ramp(i * 16, Expr(1), 16);
+  std::vector<Tensor> params{tensor_of(a, {n}, kFloat32), tensor_of(b, {n}, kFloat32), Tensor({n}, kFloat32)};
+  run_kernel(
+      make<tir::FuncNode>(
+          "map", std::vector{x, y, z}, int64_t{1},
+          tir::for_loop(i, n / 16, tir::store(z, {at}, binary(op, tir::load(x, {at}), tir::load(y, {at}))))),
+      resolve_target(target), params);
+  return {params[2].as<float>(), params[2].as<float>() + n};
+}
+
+TEST(VectorMath, PowersAreThoseOfLibm) {
+  const auto pairs = pairs_of_numbers();
+  for (const char* target : {"cpu", "cpu:mcpu=nehalem"}) {
+    const std::vector<float> results = of_pairs(BinaryOp::kPow, pairs, target);
+    for (size_t k = 0; k < results.size(); ++k) {
+      const float x = pairs[k].first, y = pairs[k].second, got = results[k];
+      double exact = std::pow(static_cast<double>(x), static_cast<double>(y));
       auto nearest = static_cast<float>(exact);
-      float got = params[2].as<float>()[k];
       bool special = std::isnan(nearest) || std::isinf(nearest) || nearest == 0;
       bool right = std::isnan(nearest) ? std::isnan(got)
                    : special           ? got == nearest
                                        : ulp_error(std::abs(got), std::abs(exact), 0) <= 1;
-      EXPECT_TRUE(right) << bases[k] << "^" << exponents[k] << " = " << got << ", must be " << nearest
-                         << " on " << text;
+      EXPECT_TRUE(right) << x << "^" << y << " = " << got << ", must be " << nearest << " on " << target;
       if (!std::isnan(nearest)) {
-        EXPECT_EQ(std::signbit(got), std::signbit(nearest)) << bases[k] << "^" << exponents[k];
+        EXPECT_EQ(std::signbit(got), std::signbit(nearest)) << x << "^" << y;
       }
+    }
+  }
+}
+
+/// Exact, quotients from 0 to 2^277 included, and those next to whole numbers.
+TEST(VectorMath, RemaindersAreThoseOfLibm) {
+  auto pairs = pairs_of_numbers();
+  std::mt19937 random(7);
+  for (int i = 0; i < 200000; ++i) {
+    const auto x = std::bit_cast<float>(static_cast<uint32_t>(random())),
+               y = std::bit_cast<float>(static_cast<uint32_t>(random()));
+    pairs.emplace_back(x, y);
+    const float multiple = y * static_cast<float>(random() >> (random() % 31));
+    pairs.emplace_back(i % 3 == 0 ? multiple : std::nextafter(multiple, i % 3 == 1 ? 0.0f : y * HUGE_VALF),
+                       y);
+  }
+  for (const char* target : {"cpu", "cpu:mcpu=nehalem"}) {
+    const std::vector<float> results = of_pairs(BinaryOp::kMod, pairs, target);
+    for (size_t k = 0; k < results.size(); ++k) {
+      const float exact = std::fmod(pairs[k].first, pairs[k].second);
+      ASSERT_TRUE(std::isnan(exact) ? std::isnan(results[k])
+                                    : std::bit_cast<uint32_t>(exact) == std::bit_cast<uint32_t>(results[k]))
+          << pairs[k].first << " mod " << pairs[k].second << " = " << results[k] << ", must be " << exact
+          << " on " << target;
     }
   }
 }

@@ -191,7 +191,7 @@ llvm::Value* Emitter::float_binary(const Binary& e, llvm::Value* a, llvm::Value*
     case BinaryOp::kDiv:
       return float_quotient(a, b);
     case BinaryOp::kMod:
-      return per_lane_call(is_double ? "fmod" : "fmodf", {a, b});
+      return is_double ? per_lane_call("fmod", {a, b}) : float_remainder(a, b);
     case BinaryOp::kPow:
       if (llvm::Value* power = constant_power(a, e.b)) return power;
       return is_double ? per_lane_call("pow", {a, b}) : vector_power(b_, a, b);
@@ -300,6 +300,36 @@ llvm::Value* Emitter::integer_power(llvm::Value* base, llvm::Value* exponent, bo
   llvm::Value* minus_one = llvm::Constant::getAllOnesValue(type);
   llvm::Value* is_unit = b_.CreateOr(b_.CreateICmpEQ(base, one), b_.CreateICmpEQ(base, minus_one));
   return b_.CreateSelect(b_.CreateOr(is_unit, b_.CreateICmpSGE(exponent, zero)), result, zero);
+}
+
+/// C's fmodf, exact, by long division in float64: of each quotient the upper 28 bits, whose product with the
+/// 24 of `b` has no rounding, are taken off until none are left, which quotients below 2^28 are after one
+/// step. A quotient that was rounded up across a whole number (only larger ones can be) leaves a negative
+/// rest.
+llvm::Value* Emitter::float_remainder(llvm::Value* a, llvm::Value* b) {
+  llvm::Type *wide = a->getType()->getWithNewType(b_.getDoubleTy()),
+             *bits = wide->getWithNewType(b_.getInt64Ty());
+  auto real = [&](double v) { return llvm::ConstantFP::get(wide, v); };
+  auto magnitude = [&](llvm::Value* v) { return b_.CreateUnaryIntrinsic(llvm::Intrinsic::fabs, v); };
+  llvm::Value* x = magnitude(b_.CreateFPExt(a, wide));
+  // Beyond every float, and unlike infinity a number that 0 times is 0.
+  llvm::Value* y = magnitude(b_.CreateFPExt(b, wide));
+  y = b_.CreateSelect(b_.CreateFCmpOGT(y, real(0x1p200)), real(0x1p200), y);
+  llvm::BasicBlock *start = b_.GetInsertBlock(), *loop = block("remainder"), *end = block("remainder.end");
+  b_.CreateBr(loop);
+  b_.SetInsertPoint(loop);
+  llvm::PHINode* rest = b_.CreatePHI(wide, 2);
+  llvm::Value* quotient = b_.CreateBitCast(b_.CreateFDiv(rest, y), bits);
+  quotient = b_.CreateAnd(quotient, llvm::ConstantInt::get(bits, ~uint64_t{(1 << 25) - 1}));
+  quotient = b_.CreateUnaryIntrinsic(llvm::Intrinsic::trunc, b_.CreateBitCast(quotient, wide));
+  llvm::Value* next = b_.CreateFSub(rest, b_.CreateFMul(quotient, y));
+  rest->addIncoming(x, start);
+  rest->addIncoming(next, loop);
+  llvm::Value* more = b_.CreateFCmpOGE(magnitude(quotient), real(0x1p28));
+  b_.CreateCondBr(wide->isVectorTy() ? b_.CreateOrReduce(more) : more, loop, end);
+  b_.SetInsertPoint(end);
+  next = b_.CreateSelect(b_.CreateFCmpOLT(next, real(0)), b_.CreateFAdd(next, y), next);
+  return b_.CreateBinaryIntrinsic(llvm::Intrinsic::copysign, b_.CreateFPTrunc(next, a->getType()), a);
 }
 
 /// Of evenly spaced lanes by a constant: its first lane is divided as a scalar, and what each lane is beyond

@@ -111,6 +111,7 @@ class Emitter {
   llvm::Value* float_binary(const Binary& e, llvm::Value* a, llvm::Value* b);
   llvm::Value* int_binary(const Binary& e, llvm::Value* a, llvm::Value* b);
   llvm::Value* integer_power(llvm::Value* base, llvm::Value* exponent, bool is_signed);
+  llvm::Value* float_remainder(llvm::Value* a, llvm::Value* b);
   llvm::Value* ramp_division(const Binary& e);
   llvm::Value* any_division(const Binary& e, llvm::Value* a, llvm::Value* b);
   llvm::Value* division(const Binary& e, llvm::Value* a, llvm::Value* b);
