@@ -346,6 +346,7 @@ constexpr ExportRow kRows[] = {
     {"nn.adaptive_avg_pool2d", adaptive_pool, "AveragePool"},
     {"nn.adaptive_avg_pool3d", adaptive_pool, "AveragePool"},
     {"nn.dense", dense},
+    {"linalg.det", plain, "Det"},
     {"nn.matmul", matmul<relay::MatmulAttrs>},
     {"nn.batch_matmul", matmul<relay::BatchMatmulAttrs>},
     {"nn.bias_add", bias_add},

@@ -140,6 +140,7 @@ const Row kRows[] = {
     {kVector, "cumsum(%x)"},
     {kImage, "sort(%x, axis=1)"},
     {kImage, "argsort(%x, axis=2, is_ascend=False)"},
+    {"%x: Tensor[(3, 4, 4), float32]", "linalg.det(%x)"},
     {kImage, "topk(%x, k=3, axis=3, ret_type=\"both\").0"},
     {kImage, "topk(%x, k=3, axis=3, ret_type=\"both\", dtype=\"int64\").1"},
     {kImage, "topk(%x, k=2, axis=1, ret_type=\"indices\", is_ascend=True)"},

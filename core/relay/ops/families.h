@@ -23,6 +23,7 @@ std::span<const Op> conv_transpose_ops();
 std::span<const Op> indexing_ops();
 std::span<const Op> sort_ops();
 std::span<const Op> box_ops();
+std::span<const Op> determinant_ops();
 std::span<const Op> image_ops();
 std::span<const Op> quantize_ops();
 

@@ -10,7 +10,8 @@ std::span<const std::span<const Op>> op_families() {
       ops::softmax_ops(), ops::activation_ops(),     ops::unary_ops(),    ops::binary_ops(),
       ops::shape_ops(),   ops::joining_ops(),        ops::reduce_ops(),   ops::move_ops(),
       ops::create_ops(),  ops::conv_transpose_ops(), ops::indexing_ops(), ops::sort_ops(),
-      ops::box_ops(),     ops::image_ops(),          ops::quantize_ops(), ops::sized_ops(),
+      ops::box_ops(),     ops::determinant_ops(),    ops::image_ops(),    ops::quantize_ops(),
+      ops::sized_ops(),
   };
   return kFamilies;
 }
