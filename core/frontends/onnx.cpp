@@ -21,11 +21,12 @@ namespace {
 
 template <typename F>
 void for_each_converter(F&& f) {
-  for (auto family : {attention_converters(), control_converters(), data_sized_converters(),
-                      einsum_converters(), image_converters(), linear_attention_converters(),
-                      loss_converters(), math_converters(), nn_converters(), quantize_converters(),
-                      recurrent_converters(), reduce_converters(), resize_converters(), sequence_converters(),
-                      shape_converters(), signal_converters(), slice_converters(), tensor_converters()})
+  for (auto family :
+       {attention_converters(), control_converters(), data_sized_converters(), einsum_converters(),
+        image_converters(), linear_attention_converters(), loss_converters(), math_converters(),
+        nn_converters(), pool_converters(), quantize_converters(), recurrent_converters(),
+        reduce_converters(), resize_converters(), sequence_converters(), shape_converters(),
+        signal_converters(), slice_converters(), tensor_converters()})
     for (const Converter& row : family) f(row);
 }
 

@@ -157,6 +157,7 @@ std::span<const Converter> linear_attention_converters();
 std::span<const Converter> loss_converters();
 std::span<const Converter> math_converters();
 std::span<const Converter> nn_converters();
+std::span<const Converter> pool_converters();
 std::span<const Converter> quantize_converters();
 std::span<const Converter> recurrent_converters();
 std::span<const Converter> reduce_converters();

@@ -338,53 +338,72 @@ Values deform_conv(const Node& node) {
   return {node.has(3) ? emit("nn.bias_add", {result, node.in(3)}, make<relay::ChannelAttrs>(1)) : result};
 }
 
-/// Where element (block offset, block) of columns goes in the padded image.
-int64_t place_in_image(int64_t offset, int64_t block, const Ints& blocks, const Ints& kernel,
-                       const Ints& strides, const Ints& dilations, const Ints& padded) {
-  int64_t place = 0, stride = 1;
-  // Digits of block and offset, from the last axis.
-  for (size_t d = kernel.size(); d-- > 0;) {
-    place += stride * (block % blocks[d] * strides[d] + offset % kernel[d] * dilations[d]);
-    block /= blocks[d], offset /= kernel[d], stride *= padded[d];
+/// One axis of Col2Im.
+struct FoldedAxis {
+  int64_t image, kernel, stride, dilation, before, after;  // before and after: padding
+  int64_t padded() const { return image + before + after; }
+  int64_t blocks() const { return (padded() - dilation * (kernel - 1) - 1) / stride + 1; }
+};
+
+/// Of (m, kernel, others, blocks, behind) the sums in (m, image, others, behind). What lies less than a
+/// stride apart in a block goes side by side in the image; the rest of the block meets what is before it in
+/// the next.
+Value folded(Value data, const FoldedAxis& axis) {
+  const Ints shape = shape_of(data);
+  const int64_t m = shape[0], others = shape[2], blocks = shape[3], behind = shape[4];
+  const Value zero = scalar(type_of(data).dtype, 0);
+  if (axis.dilation > 1) {
+    data = reshape(data, {m, axis.kernel, 1, others, blocks * behind});
+    data = padded_along(data, 2, 0, axis.dilation - 1, zero);
   }
-  return place;
+  const int64_t reach = axis.kernel * axis.dilation, steps = (reach + axis.stride - 1) / axis.stride;
+  data = padded_along(reshape(data, {m, reach, others, blocks, behind}), 1, 0, steps * axis.stride - reach,
+                      zero);
+  data = reshape(data, {m, steps, axis.stride * others, blocks, behind});
+  const int64_t extent = std::max((axis.padded() + axis.stride - 1) / axis.stride, steps - 1 + blocks);
+  Value sum;
+  for (int64_t step = 0; step < steps; ++step) {
+    const Value part = reshape(sliced(data, 1, step, step + 1), {m, axis.stride, others, blocks, behind});
+    const Value placed = padded_along(part, 3, step, extent - step - blocks, zero);
+    sum = sum ? plus(sum, placed) : placed;
+  }
+  sum = reshape(transposed(sum, {0, 3, 1, 2, 4}), {m, extent * axis.stride, others, behind});
+  // What fell on the padding is dropped.
+  return sliced(sum, 1, axis.before, axis.before + axis.image);
 }
 
 /// Adds up overlapping blocks (n, channels * block, blocks) in an image.
 Values col2im(const Node& node) {
   Ints shape = node.shape(0), image = node.ints_in(1), kernel = node.ints_in(2);
-  size_t axes = image.size();
+  const size_t axes = image.size();
   Ints strides = node.ints("strides", Ints(axes, 1)), dilations = node.ints("dilations", Ints(axes, 1)),
-       pads = node.ints("pads", Ints(2 * axes, 0)), padded, blocks;
+       pads = node.ints("pads", Ints(2 * axes, 0));
   if (kernel.size() != axes || strides.size() != axes || dilations.size() != axes || pads.size() != 2 * axes)
     node.reject("image, block, strides, dilations or pads differ in length");
+  std::vector<FoldedAxis> folds;
+  Ints blocks;
   for (size_t d = 0; d < axes; ++d) {
     if (kernel[d] < 1 || strides[d] < 1 || dilations[d] < 1)
       node.reject("block, strides and dilations must be positive");
-    padded.push_back(image[d] + pads[d] + pads[axes + d]);
-    blocks.push_back((padded[d] - dilations[d] * (kernel[d] - 1) - 1) / strides[d] + 1);
+    folds.push_back({image[d], kernel[d], strides[d], dilations[d], pads[d], pads[axes + d]});
+    if (folds[d].before < 0 || folds[d].after < 0 || folds[d].padded() <= dilations[d] * (kernel[d] - 1))
+      node.reject("a block of {}, {} apart, in an image of {} padded by {} and {}", kernel[d], dilations[d],
+                  image[d], pads[d], pads[axes + d]);
+    blocks.push_back(folds[d].blocks());
   }
   int64_t offsets = shape_size(node.constant_shape(kernel)), count = shape_size(node.constant_shape(blocks));
-  node.constant_shape(padded);
   if (shape.size() != 3 || shape[1] % offsets || shape[2] != count)
     node.reject("columns of shape {} for {} blocks of {}", shape_text(shape), count, offsets);
-  int64_t maps = shape[0] * shape[1] / offsets;
-  Tensor places(node.constant_shape({1, offsets * count}), kInt64);
-  for (int64_t i = 0; i < places.size(); ++i)
-    places.set_integer(i, place_in_image(i / count, i % count, blocks, kernel, strides, dilations, padded));
-  // One row an image and channel; all rows have the same places.
-  Value sums = emit(
-      "scatter_elements",
-      {constant(zeros(node.constant_shape({maps, shape_size(padded)}), node.dtype(0))),
-       broadcast_to(constant(places), {maps, offsets * count}), reshape(node.in(0), {maps, offsets * count})},
-      make<relay::ScatterElementsAttrs>(int64_t{1}, std::string("add")));
-  Ints result{shape[0], shape[1] / offsets};
-  result.insert(result.end(), padded.begin(), padded.end());
-  Value frame = reshape(sums, result);
-  for (size_t d = 0; d < axes; ++d)
-    // What fell on the padding is dropped.
-    frame = sliced(frame, static_cast<int64_t>(d) + 2, pads[d], pads[d] + image[d]);
-  return {frame};
+  Value data = node.in(0);
+  int64_t m = shape[0] * shape[1] / offsets;
+  for (const FoldedAxis& fold : folds) {
+    offsets /= fold.kernel, count /= fold.blocks();
+    data = folded(reshape(data, {m, fold.kernel, offsets, fold.blocks(), count}), fold);
+    m *= fold.image;
+  }
+  Ints result{shape[0], shape[1] / shape_size(kernel)};
+  result.insert(result.end(), image.begin(), image.end());
+  return {reshape(data, result)};
 }
 
 constexpr Converter kConverters[] = {

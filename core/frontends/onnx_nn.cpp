@@ -1,4 +1,4 @@
-// Convolution, pooling, normalisation, matrix products.
+// Convolution, normalisation, matrix products.
 #include <cmath>
 #include <limits>
 #include <numeric>
@@ -6,89 +6,12 @@
 #include "core/arith/simplify.h"
 #include "core/frontends/onnx_arithmetic.h"
 #include "core/frontends/onnx_dims.h"
+#include "core/frontends/onnx_window.h"
 #include "core/relay/ops/attrs_nn.h"
 #include "core/relay/ops/attrs_tensor.h"
 
 namespace lathe::onnx {
-namespace {
 using relay::Ints;
-
-/// Spatial dimensions of the data.
-size_t window_rank(const Node& node) {
-  int64_t rank = node.rank(0);
-  if (rank < 3 || rank > 5) node.reject("data of rank {}, must be 3 to 5", rank);
-  return static_cast<size_t>(rank) - 2;
-}
-
-struct Window {
-  size_t rank;  // spatial
-  Ints kernel, strides, dilation;
-  Ints padding;             // begins, then ends
-  std::vector<Expr> frame;  // of the same form: what is put around the data first; empty: nothing
-
-  int64_t reach(size_t d) const { return (kernel[d] - 1) * dilation[d] + 1; }
-};
-
-/// What SAME puts around an axis in all: as many windows as elements per stride, rounded up.
-Expr same_padding(const Window& w, size_t d, const Expr& extent) {
-  // Windows a stride apart leave none of the extent out, whatever it is.
-  if (w.strides[d] == 1) return w.reach(d) - 1;
-  const Expr windows = floordiv(extent + (w.strides[d] - 1), Expr(w.strides[d]));
-  return simplify(max((windows - 1) * w.strides[d] + w.reach(d) - extent, 0));
-}
-
-/// Sets what auto_pad and pads say.
-void set_padding(const Node& node, Window& w) {
-  const size_t n = w.rank;
-  std::string mode = node.text("auto_pad", "NOTSET");
-  w.padding = node.ints("pads", Ints(2 * n, 0));
-  if (mode == "VALID") return w.padding.assign(2 * n, 0);
-  if (w.padding.size() != 2 * n) node.reject("pads has {} numbers, must have {}", w.padding.size(), 2 * n);
-  if (mode == "NOTSET") return;
-  if (mode != "SAME_UPPER" && mode != "SAME_LOWER") node.reject("auto_pad `{}` is unknown", mode);
-  std::vector<Expr> pads(2 * n);
-  for (size_t d = 0; d < n; ++d) {
-    const Expr total = same_padding(w, d, node.dims(0)[d + 2]);
-    // An odd element of padding goes behind (SAME_UPPER) or before.
-    const Expr half = simplify(floordiv(total, Expr(2))), rest = simplify(total - half);
-    pads[d] = mode == "SAME_UPPER" ? half : rest;
-    pads[n + d] = mode == "SAME_UPPER" ? rest : half;
-  }
-  const bool known = std::all_of(pads.begin(), pads.end(), [](const Expr& pad) { return as_int(pad); });
-  for (size_t i = 0; i < pads.size(); ++i) w.padding[i] = known ? int_value(pads[i]) : 0;
-  if (!known) w.frame = std::move(pads);
-}
-
-/// The window of a node with a weight at input `weight`, whose kernel it then is unless kernel_shape says so,
-/// or without one.
-Window window_of(const Node& node, std::optional<size_t> weight) {
-  Window w;
-  w.rank = window_rank(node);
-  Ints of_weight = weight ? node.shape(*weight) : Ints{};
-  // Behind channels of results and of data come the spatial axes.
-  if (of_weight.size() > 2) of_weight.erase(of_weight.begin(), of_weight.begin() + 2);
-  w.kernel = node.ints("kernel_shape", of_weight);
-  w.strides = node.ints("strides", Ints(w.rank, 1));
-  w.dilation = node.ints("dilations", Ints(w.rank, 1));
-  if (weight && node.rank(*weight) != static_cast<int64_t>(w.rank) + 2)
-    node.reject("a weight of rank {} for data of rank {}", node.rank(*weight), w.rank + 2);
-  if (w.kernel.size() != w.rank || w.strides.size() != w.rank || w.dilation.size() != w.rank)
-    node.reject("kernel_shape, strides or dilations do not have {} numbers", w.rank);
-  for (size_t d = 0; d < w.rank; ++d)
-    if (w.kernel[d] < 1 || w.strides[d] < 1 || w.dilation[d] < 1)
-      node.reject("kernel, strides and dilations must be positive");
-  set_padding(node, w);
-  return w;
-}
-
-/// The data (n, channels, spatial...) with the window's frame of `fill` around it.
-Value framed(Value data, const Window& w, const Value& fill) {
-  for (size_t d = 0; d < w.rank && !w.frame.empty(); ++d)
-    data = padded_along(data, static_cast<int64_t>(d) + 2, w.frame[d], w.frame[w.rank + d], fill);
-  return data;
-}
-
-}  // namespace
 
 ConvOperands conv_operands(const Node& node, size_t weight, const Value& zero,
                            std::optional<DataType> out_dtype) {
@@ -103,9 +26,6 @@ ConvOperands conv_operands(const Node& node, size_t weight, const Value& zero,
 }
 
 namespace {
-/// Of names for 1, 2 and 3 spatial dimensions.
-const char* by_rank(size_t rank, std::array<const char*, 3> names) { return names[rank - 1]; }
-
 Value with_bias(const Node& node, Value value, size_t input) {
   return node.has(input) ? emit("nn.bias_add", {value, node.in(input)}, make<relay::ChannelAttrs>(1)) : value;
 }
@@ -149,78 +69,6 @@ Values conv_transpose(const Node& node) {
                                                weight[1] * groups, w.kernel);
   const char* op = by_rank(w.rank, {"nn.conv1d_transpose", "nn.conv2d_transpose", "nn.conv3d_transpose"});
   return {with_bias(node, emit(op, {node.in(0), node.in(1)}, attrs), 2)};
-}
-
-double lowest(DataType dtype) {
-  if (dtype.is_float()) return -std::numeric_limits<double>::infinity();
-  return dtype.code == TypeCode::kInt ? -std::ldexp(1.0, dtype.bits - 1) : 0;
-}
-
-Values pool(const Node& node) {
-  bool average = node.op() == "AveragePool";
-  if (node.outputs() > 1) node.reject("the second output (indices) is not supported");
-  Window w = window_of(node, std::nullopt);
-  const bool counts = node.integer("count_include_pad", 0) != 0;
-  auto attrs =
-      make<relay::PoolAttrs>(w.kernel, w.strides, w.padding, w.dilation, std::string(), std::string(),
-                             node.integer("ceil_mode", 0) != 0, counts || !w.frame.empty());
-  const char* op = average ? by_rank(w.rank, {"nn.avg_pool1d", "nn.avg_pool2d", "nn.avg_pool3d"})
-                           : by_rank(w.rank, {"nn.max_pool1d", "nn.max_pool2d", "nn.max_pool3d"});
-  const DataType dtype = node.dtype(0);
-  const Value fill = scalar(dtype, average ? 0 : lowest(dtype));
-  const Value result = emit(op, {framed(node.in(0), w, fill)}, attrs);
-  if (!average || counts || w.frame.empty()) return {result};
-  // The frame does not count: over the share of each window that is data.
-  std::vector<Expr> image = node.dims(0);
-  image[0] = image[1] = 1;
-  const Value share = framed(repeated_to(scalar(dtype, 1), image), w, fill);
-  return {over(result, emit(op, {share}, attrs))};
-}
-
-double norm_order(const Node& node) {
-  int64_t p = node.integer("p", 2);
-  if (p < 1) node.reject("p is {}, must be positive", p);
-  return static_cast<double>(p);
-}
-/// x to the power p, for the p of norms.
-Value to_power(const Value& x, double p) {
-  if (p == 1) return x;
-  return p == 2 ? times(x, x) : emit("power", {x, number(x, p)});
-}
-Value root(const Value& x, double p) {
-  return p == 1 ? x : p == 2 ? emit("sqrt", {x}) : emit("power", {x, number(x, 1 / p)});
-}
-
-/// The p-norm of each window: the mean of powers times the size of the window, padding being zeros.
-Values lp_pool(const Node& node) {
-  if (node.integer("ceil_mode", 0) != 0) node.reject("ceil_mode is not supported");
-  Window w = window_of(node, std::nullopt);
-  double p = norm_order(node);
-  auto attrs = make<relay::PoolAttrs>(w.kernel, w.strides, w.padding, w.dilation, std::string(),
-                                      std::string(), false, true);
-  const char* op = by_rank(w.rank, {"nn.avg_pool1d", "nn.avg_pool2d", "nn.avg_pool3d"});
-  // count_include_pad: each mean is over the whole window, so times its size it is the sum.
-  const Value data = framed(node.in(0), w, scalar(node.dtype(0), 0));
-  Value mean = emit(op, {to_power(emit("abs", {data}), p)}, attrs);
-  return {root(times(mean, number(mean, static_cast<double>(shape_size(w.kernel)))), p)};
-}
-
-Values global_lp_pool(const Node& node) {
-  Ints axes(static_cast<size_t>(std::max<int64_t>(node.rank(0) - 2, 0)));
-  std::iota(axes.begin(), axes.end(), 2);
-  double p = norm_order(node);
-  return {root(sum_over(to_power(emit("abs", {node.in(0)}), p), axes, true), p)};
-}
-
-/// Images have an operator of their own, which layouts know; other ranks are reductions.
-Values global_pool(const Node& node) {
-  if (node.rank(0) < 3) node.reject("data of rank {}, must be 3 or more", node.rank(0));
-  Ints axes(static_cast<size_t>(node.rank(0) - 2));
-  std::iota(axes.begin(), axes.end(), 2);
-  bool average = node.op() == "GlobalAveragePool";
-  if (axes.size() == 2)
-    return {emit(average ? "nn.global_avg_pool2d" : "nn.global_max_pool2d", {node.in(0)})};
-  return {emit(average ? "mean" : "max", {node.in(0)}, make<relay::ReduceAttrs>(axes, true))};
 }
 
 /// By the mean and variance of the batch, which also move the running ones.
@@ -404,17 +252,13 @@ Values gemm(const Node& node) {
   return {cast_to(plus(result, beta == 1 ? c : times(c, number(c, beta))), node.dtype(0))};
 }
 
+Values determinant(const Node& node) { return {emit("linalg.det", {node.in(0)})}; }
+
 constexpr Converter kConverters[] = {
     {"Conv", conv},
     {"ConvTranspose", conv_transpose, Arithmetic::kWide},
-    {"MaxPool", pool},
-    {"AveragePool", pool, Arithmetic::kWide},
-    {"GlobalAveragePool", global_pool, Arithmetic::kWide},
-    {"GlobalMaxPool", global_pool},
     {"BatchNormalization", batch_normalization, Arithmetic::kWide},
     {"InstanceNormalization", instance_normalization, Arithmetic::kWide},
-    {"LpPool", lp_pool, Arithmetic::kWide},
-    {"GlobalLpPool", global_lp_pool, Arithmetic::kWide},
     {"GroupNormalization", group_normalization, Arithmetic::kWide},
     {"LayerNormalization", layer_normalization},
     {"RMSNormalization", rms_normalization},
@@ -422,6 +266,7 @@ constexpr Converter kConverters[] = {
     {"LRN", lrn, Arithmetic::kWide},
     {"MatMul", matmul},
     {"Gemm", gemm},
+    {"Det", determinant, Arithmetic::kWide},
 };
 }  // namespace
 

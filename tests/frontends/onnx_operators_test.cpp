@@ -7,19 +7,13 @@
 #include <filesystem>
 
 #include "core/frontends/onnx.h"
-#include "core/relay/interpret_closed.h"
+#include "tests/frontends/one_node.h"
 #include "tests/frontends/onnx_bytes.h"
 #include "tests/thrown_by.h"
 
 namespace lathe::onnx {
 namespace {
 namespace fs = std::filesystem;
-
-std::vector<Tensor> outputs_of(const ImportedModel& model) {
-  const relay::Expr& body = model.module->functions.at("main")->body;
-  const auto* tuple = body.as<relay::Tuple>();
-  return relay::interpret_closed(tuple ? tuple->items : std::vector<relay::Expr>{body});
-}
 
 std::vector<Tensor> load_tensors(const fs::path& folder, const std::string& prefix) {
   std::vector<Tensor> tensors;
@@ -90,40 +84,6 @@ TEST(OnnxOperators, ComputeWhatTheStandardSays) {
       EXPECT_LT(max_relative_error(outputs[i], expected[i]), 1e-4) << "output " << i;
     }
   }
-}
-
-// One node, opset 24, on constants.
-
-Tensor floats(std::vector<float> values, std::vector<int64_t> shape) {
-  return tensor_of(values, shape, kFloat32);
-}
-Tensor longs(std::vector<int64_t> values) {
-  return tensor_of(values, {static_cast<int64_t>(values.size())}, kInt64);
-}
-
-std::vector<Tensor> run(const std::string& op, const std::vector<Tensor>& inputs,
-                        const std::string& attributes = "", int outputs = 1) {
-  std::vector<std::string> in, out;
-  std::string declared;
-  ImportOptions options;
-  for (size_t i = 0; i < inputs.size(); ++i) {
-    if (!inputs[i].defined()) {  // left out
-      in.emplace_back();
-      continue;
-    }
-    in.push_back(fmt::format("in_{}", i));
-    options.constants[in.back()] = inputs[i];
-    declared += bytes::input(in.back());
-  }
-  for (int i = 0; i < outputs; ++i) out.push_back(fmt::format("out_{}", i));
-  return outputs_of(
-      import_bytes(bytes::model(bytes::node(op, in, out, attributes), declared, out, 24), "m.onnx", options));
-}
-
-std::vector<double> values(const Tensor& tensor) {
-  std::vector<double> result;
-  for (int64_t i = 0; i < tensor.size(); ++i) result.push_back(tensor.value(i));
-  return result;
 }
 
 using testing::DoubleNear;
