@@ -76,7 +76,8 @@ void keep_aspect_ratio(const Node& node, Request& request) {
   std::optional<double> factor;
   for (int64_t axis : axes) {
     const size_t d = static_cast<size_t>(axis);
-    if (!as_int(request.sizes[d])) node.reject("keep_aspect_ratio_policy to a size that is open");
+    if (!as_int(request.sizes[d]))
+      node.reject("with keep_aspect_ratio_policy sizes must be known when the model is compiled");
     if (dims[d] < 1) node.reject("data of shape {}", shape_text(dims));
     double ratio = static_cast<double>(int_value(request.sizes[d])) / static_cast<double>(dims[d]);
     factor = !factor ? ratio : policy == "not_larger" ? std::min(*factor, ratio) : std::max(*factor, ratio);

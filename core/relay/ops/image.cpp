@@ -81,7 +81,7 @@ void require_resize(RelationContext& c, const ResizeAttrs& a, size_t rank) {
 /// How wide a filter is must be known.
 void require_known_factor(RelationContext& c, const ResizeAttrs& a, const Expr& in, const Expr& out) {
   if (a.antialias && a.scales.empty() && !(as_int(in) && as_int(out)))
-    mismatch(c, "antialias to or from a size that is open; give scales");
+    mismatch(c, "with antialias sizes must be known when the model is compiled; give scales");
 }
 
 template <int kRank>
