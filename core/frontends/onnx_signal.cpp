@@ -64,48 +64,141 @@ Values mel_weight_matrix(const Node& node) {
   return {constant(result)};
 }
 
-/// A transform of complex numbers along the last axis but one.
+/// Complex numbers (rows, n). Without a value: zeros.
+struct Numbers {
+  Value real, imaginary;
+};
+
+/// A transform of rows of complex numbers.
 struct Fourier {
-  int64_t in, out;  // elements along the axis, before and after
+  int64_t in, out;  // elements of a row, before and after
   int64_t length;   // of the whole period
   bool inverse = false;
   bool real_input = false;  // the other half of the input is its mirror image
 };
 
-/// cos or sin of 2 pi row column / length, (out, in), divided by the length if inverse. Elements that also
-/// stand for their mirror images count twice.
-Value table(const Node& node, const Fourier& f, double (*function)(double), DataType dtype) {
-  Tensor result(node.constant_shape({f.out, f.in}), dtype);
-  double unit = f.inverse ? 1 / static_cast<double>(f.length) : 1;
-  for (int64_t i = 0; i < f.out; ++i)
-    for (int64_t j = 0; j < f.in; ++j) {
-      bool mirrored = f.real_input && j > 0 && 2 * j != f.length;
+double unit_of(const Fourier& f) { return f.inverse ? 1 / static_cast<double>(f.length) : 1; }
+
+/// cos or sin of 2 pi row column / period, (rows, columns), times `scale(column)`.
+Value turns(const Node& node, const Ints& shape, int64_t period, double (*function)(double), DataType dtype,
+            FunctionRef<double(int64_t column)> scale) {
+  Tensor result(node.constant_shape(shape), dtype);
+  for (int64_t i = 0; i < shape[0]; ++i)
+    for (int64_t j = 0; j < shape[1]; ++j) {
       // The remainder keeps the angle below a full turn: cos and sin lose digits with large ones.
-      double turn = static_cast<double>(i * j % f.length) / static_cast<double>(f.length);
-      result.set(i * f.in + j, (mirrored ? 2 : 1) * unit * function(2 * M_PI * turn));
+      double turn = static_cast<double>(i * j % period) / static_cast<double>(period);
+      result.set(i * shape[1] + j, scale(j) * function(2 * M_PI * turn));
     }
   return constant(result);
+}
+double cosine_of(double angle) { return std::cos(angle); }
+double sine_of(double angle) { return std::sin(angle); }
+
+/// Sums that may lack a term.
+Value sum_of(const Value& a, const Value& b) { return a && b ? plus(a, b) : a ? a : b; }
+Value difference_of(const Value& a, const Value& b) {
+  if (!b) return a;
+  return a ? minus(a, b) : emit("negative", {b});
+}
+/// x times exp(-i t), or exp(i t): `times_cosine` and `times_sine` are what multiplies a part by cos t and
+/// sin t.
+Numbers turned(const Numbers& x, bool forward, FunctionRef<Value(const Value&)> times_cosine,
+               FunctionRef<Value(const Value&)> times_sine) {
+  auto product = [](FunctionRef<Value(const Value&)> f, const Value& part) {
+    return part ? f(part) : Value();
+  };
+  const Value rc = product(times_cosine, x.real), rs = product(times_sine, x.real),
+              ic = product(times_cosine, x.imaginary), is = product(times_sine, x.imaginary);
+  return forward ? Numbers{sum_of(rc, is), difference_of(ic, rs)}
+                 : Numbers{difference_of(rc, is), sum_of(ic, rs)};
+}
+
+/// By the matrix of the transform.
+Numbers multiplied(const Node& node, const Numbers& x, const Fourier& f) {
+  // Elements that also stand for their mirror images count twice.
+  auto weight = [&](int64_t j) { return (f.real_input && j > 0 && 2 * j != f.length ? 2 : 1) * unit_of(f); };
+  const DataType dtype = type_of(x.real).dtype;
+  const Value cosines = turns(node, {f.out, f.in}, f.length, cosine_of, dtype, weight),
+              sines = turns(node, {f.out, f.in}, f.length, sine_of, dtype, weight);
+  return turned(
+      x, !f.inverse,
+      [&](const Value& part) {
+        return emit("nn.dense", {part, cosines});
+      },
+      [&](const Value& part) {
+        return emit("nn.dense", {part, sines});
+      });
+}
+
+/// The larger of two factors of the length by which a transform is worth being split; 0: none.
+int64_t split_of(const Fourier& f) {
+  // A matrix of a few hundred rows is at the processor's peak; splitting moves the data four times more.
+  constexpr int64_t kFewest = 256, kGain = 4;
+  if (f.length < kFewest || f.in != f.length || f.real_input) return 0;
+  int64_t small = static_cast<int64_t>(std::sqrt(static_cast<double>(f.length)));
+  while (f.length % small != 0) --small;
+  const int64_t large = f.length / small;
+  return kGain * (small + large) <= f.length ? large : 0;
+}
+
+/// Element n of a row is at n1 n2 for n = second n1 + n2, element k of the result at k2 k1 for k = k1 + first
+/// k2 (Cooley and Tukey 1965): transforms along n1, a turn of n2 k1 parts of the period, transforms along n2.
+/// Parts short enough are products with their matrices.
+Numbers transformed(const Node& node, const Numbers& x, const Fourier& f) {
+  const int64_t second = split_of(f);
+  if (second == 0) return multiplied(node, x, f);
+  const int64_t first = f.length / second, rows = shape_of(x.real)[0], columns = (f.out + first - 1) / first;
+  auto swapped = [&](const Value& part, int64_t m, int64_t n, const Ints& shape) {
+    return part ? reshape(transposed(reshape(part, {rows, m, n}), {0, 2, 1}), shape) : part;
+  };
+  Numbers y = transformed(node,
+                          {swapped(x.real, first, second, {rows * second, first}),
+                           swapped(x.imaginary, first, second, {rows * second, first})},
+                          {first, first, first, f.inverse});
+  const DataType dtype = type_of(x.real).dtype;
+  auto one = [](int64_t) { return 1.0; };
+  const Value cosines =
+                  reshape(turns(node, {second, first}, f.length, cosine_of, dtype, one), {1, second, first}),
+              sines =
+                  reshape(turns(node, {second, first}, f.length, sine_of, dtype, one), {1, second, first});
+  auto by = [&](const Value& angles) {
+    return [&](const Value& part) { return times(reshape(part, {rows, second, first}), angles); };
+  };
+  y = turned(y, !f.inverse, by(cosines), by(sines));
+  y = transformed(node,
+                  {swapped(y.real, second, first, {rows * first, second}),
+                   swapped(y.imaginary, second, first, {rows * first, second})},
+                  {second, columns, second, f.inverse});
+  auto unswapped = [&](const Value& part) {
+    return sliced(swapped(part, first, columns, {rows, columns * first}), 1, 0, f.out);
+  };
+  return {unswapped(y.real), unswapped(y.imaginary)};
+}
+
+/// The whole period of what the transform of real numbers is: its second half mirrors the first.
+Value with_mirror_image(const Value& half, const Fourier& f, bool negative) {
+  if (!half) return half;
+  const Value mirrored =
+      emit("reverse", {sliced(half, 1, 1, f.length - f.in + 1)}, make<relay::ReverseAttrs>(int64_t{1}));
+  return concatenated({half, negative ? emit("negative", {mirrored}) : mirrored}, 1);
 }
 
 /// x (rows, in, 1 or 2): real numbers, or real and imaginary parts; (rows, out, 2), or 1 of a real result.
 Value transformed(const Node& node, const Value& x, const Fourier& f, bool real_result) {
-  Ints shape = shape_of(x);
-  DataType dtype = type_of(x).dtype;
-  Value cosine = table(
-            node, f, [](double a) { return std::cos(a); }, dtype),
-        sine = table(
-            node, f, [](double a) { return std::sin(a); }, dtype);
-  auto part = [&](int64_t i) { return reshape(sliced(x, 2, i, i + 1), {shape[0], shape[1]}); };
-  auto product = [&](int64_t i, const Value& matrix) { return emit("nn.dense", {part(i), matrix}); };
-  // exp(-i t) = cos t - i sin t, and the other sign for the inverse.
-  const char* turn = f.inverse ? "subtract" : "add";
-  Value real = product(0, cosine), imaginary;
-  if (shape[2] == 2) real = emit(turn, {real, product(1, sine)});
-  const Ints one{shape[0], f.out, 1};
-  if (real_result) return reshape(real, one);
-  imaginary = f.inverse ? product(0, sine) : emit("negative", {product(0, sine)});
-  if (shape[2] == 2) imaginary = plus(imaginary, product(1, cosine));
-  return concatenated({reshape(real, one), reshape(imaginary, one)}, 2);
+  const Ints shape = shape_of(x), one{shape[0], f.out, 1};
+  auto part = [&](int64_t i) {
+    return i < shape[2] ? reshape(sliced(x, 2, i, i + 1), {shape[0], shape[1]}) : Value();
+  };
+  Numbers numbers{part(0), part(1)};
+  Fourier whole = f;
+  whole.in = f.length, whole.real_input = false;
+  if (f.real_input && split_of(whole) != 0)
+    numbers = {with_mirror_image(numbers.real, f, false), with_mirror_image(numbers.imaginary, f, true)};
+  else
+    whole = f;
+  const Numbers result = transformed(node, numbers, whole);
+  if (real_result) return reshape(result.real, one);
+  return concatenated({reshape(result.real, one), reshape(result.imaginary, one)}, 2);
 }
 
 /// Its first `count` elements along an axis, with zeros after them where it is shorter.
