@@ -102,19 +102,29 @@ Buffer combined_neighbours(FuncBuilder& f, const Buffer& x, const Shape& shape, 
   });
 }
 
+/// Whether it is fewer steps to combine windows along all dimensions but the last first, for each place that
+/// the last has, and then those.
+bool is_separable(const Windows& windows) {
+  constexpr int64_t kMove = 4;  // steps that it takes to store what is between, and to load it
+  const int64_t last = windows.kernel.back(), others = shape_size(windows.kernel) / last;
+  return others * windows.window.strides.back() + last + kMove < others * last;
+}
+
 /// Neighbouring windows of a stride are no neighbours in memory along the last dimension. Their rows are
 /// combined in vectors first, which leaves few elements to take one by one.
 Buffer pooled_windows(FuncBuilder& f, const Buffer& x, const Shape& shape, const Windows& windows) {
   constexpr int64_t kLongest = 8;
   size_t last = windows.axes.size() - 1;
   auto axis = static_cast<size_t>(windows.axes[last]);
-  bool strided = axis + 1 == shape.size() && windows.window.strides[last] > 1;
   // A long window written out would be a long expression.
-  if (last == 0 || !strided || windows.kernel[last] > kLongest)
-    return combined(f, x, shape, windows, 0, last + 1);
+  const bool strided =
+      axis + 1 == shape.size() && windows.window.strides[last] > 1 && windows.kernel[last] <= kLongest;
+  if (last == 0 || !(strided || is_separable(windows))) return combined(f, x, shape, windows, 0, last + 1);
   Shape rows = shape;
   rows[axis] = x->shape[axis];
-  return combined_neighbours(f, combined(f, x, rows, windows, 0, last), shape, windows, last);
+  const Buffer of_rows = combined(f, x, rows, windows, 0, last);
+  return strided ? combined_neighbours(f, of_rows, shape, windows, last)
+                 : combined(f, of_rows, shape, windows, last, last + 1);
 }
 
 template <int kRank, PoolKind kKind>
