@@ -143,28 +143,41 @@ struct Taps {
   int64_t count;
   Buffer position, weight;
   int64_t repeats = 0;  // then there are no tables
+  // The tables are (taps, out): vectors of the result read them as vectors, and gather pixels. That is faster
+  // where few pixels of a line count; where lines are shorter than the result's, to take their pixels one by
+  // one is.
+  bool by_tap = false;
   /// Where tap `tap` of pixel i lies.
   Expr at(const Expr& i, const Expr& tap) const {
     // As a division, vectors of the result are runs of the source; with a table they are gathered.
-    return repeats ? floordiv(i, repeats) : load(position, {i, tap});
+    return repeats ? floordiv(i, repeats) : load(position, place(i, tap));
+  }
+  Expr weight_at(const Expr& i, const Expr& tap) const { return load(weight, place(i, tap)); }
+  std::vector<Expr> place(const Expr& i, const Expr& tap) const {
+    return by_tap ? std::vector{tap, i} : std::vector{i, tap};
   }
 };
 
 Taps taps_of(FuncBuilder& f, const ResizeAttrs& a, ResizeMethod method, const Axis& axis, DataType weights) {
   if (const int64_t repeats = repeats_of(a, method, axis)) return {1, nullptr, nullptr, repeats};
   const Filter filter = filter_of(a, method, axis);
-  const Shape shape{axis.out, Expr(filter.count)};
+  const bool by_tap = axis.factor && *axis.factor < 1;
+  const Expr& out = axis.out;
+  const Shape shape = by_tap ? Shape{Expr(filter.count), out} : Shape{out, Expr(filter.count)};
   const std::string& mode = a.coordinate_transformation_mode;
+  auto table = [&](const char* name, const std::function<Expr(const Expr& i, const Expr& tap)>& entry) {
+    return f.compute(name, shape, [&](Vars v) { return by_tap ? entry(v[1], v[0]) : entry(v[0], v[1]); });
+  };
   auto first = [&](const Expr& x) {
     if (method == ResizeMethod::kNearest) return rounded(a.rounding_method, mode, x);
     return intrinsic(Intrinsic::kFloor, x) + f64(static_cast<double>(filter.first));
   };
-  auto source = [&](Vars i) { return cast(kInt64, first(coordinate(mode, axis, i[0]))) + i[1]; };
-  Buffer position =
-      f.compute("position", shape, [&](Vars i) { return min(max(source(i), Expr(0)), axis.in - 1); });
-  if (method == ResizeMethod::kNearest) return {1, position, nullptr};
-  auto weight = [&](Vars i, const Expr& tap) {
-    Expr x = coordinate(mode, axis, i[0]);
+  const Buffer position = table("position", [&](const Expr& i, const Expr& tap) {
+    return min(max(cast(kInt64, first(coordinate(mode, axis, i))) + tap, Expr(0)), axis.in - 1);
+  });
+  if (method == ResizeMethod::kNearest) return {1, position, nullptr, 0, by_tap};
+  auto weight = [&](const Expr& i, const Expr& tap) {
+    Expr x = coordinate(mode, axis, i);
     // By the coordinate before clamping: at the border a tap outside has the weight it would have inside.
     Expr distance = intrinsic(Intrinsic::kAbs, x - first(x) - cast(kFloat64, tap));
     if (filter.shrink < 1) distance = distance * f64(filter.shrink);
@@ -175,14 +188,15 @@ Taps taps_of(FuncBuilder& f, const ResizeAttrs& a, ResizeMethod method, const Ax
     return select(logical_and(less_equal(Expr(0), at), less(at, axis.in)), kernel, f64(0));
   };
   // The weights of taps that are left out, or that a wider filter has, do not add up to 1 by themselves.
-  if (!a.cubic_exclude && filter.shrink == 1)
-    return {filter.count, position,
-            f.compute("weight", shape, [&](Vars i) { return cast(weights, weight(i, i[1])); })};
-  Buffer total = f.reduce("total", {axis.out}, {Expr(filter.count)}, tir::Combiner::kSum,
-                          [&](Vars i, Vars tap) { return weight(i, tap[0]); });
-  return {filter.count, position, f.compute("weight", shape, [&](Vars i) {
-            return cast(weights, div(weight(i, i[1]), load(total, {i[0]})));
-          })};
+  Buffer total;
+  if (a.cubic_exclude || filter.shrink != 1)
+    total = f.reduce("total", {out}, {Expr(filter.count)}, tir::Combiner::kSum,
+                     [&](Vars i, Vars tap) { return weight(i[0], tap[0]); });
+  const Buffer weight_table = table("weight", [&](const Expr& i, const Expr& tap) {
+    const Expr kernel = weight(i, tap);
+    return cast(weights, total ? div(kernel, load(total, {i})) : kernel);
+  });
+  return {filter.count, position, weight_table, 0, by_tap};
 }
 
 /// Axes of a resize that are more than copied, with their places in the image's shape.
@@ -220,7 +234,7 @@ Buffer combined(FuncBuilder& f, const char* name, const Buffer& image, const Res
   auto term = [&](Vars i, const Expr& tap) {
     std::vector<Expr> source = as_indices(i);
     source[along.dim] = taps.at(i[along.dim], tap);
-    return cast(real, load(image, source)) * load(taps.weight, {i[along.dim], tap});
+    return cast(real, load(image, source)) * taps.weight_at(i[along.dim], tap);
   };
   if (taps.count > kMostUnrolled) {
     Buffer sum = f.reduce(name, shape, {Expr(taps.count)}, tir::Combiner::kSum,
