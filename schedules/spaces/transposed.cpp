@@ -173,6 +173,18 @@ std::vector<LoopHandle> cut(Schedule& s, LoopHandle loop, int64_t extent, int64_
                  {kInferred, sample_one_of(s, copies_of(extent / size, kMostTiles), 1, policy), elements});
 }
 
+/// Of `block`, in one of the loop `around` it; loops of open extents do not count.
+double iterations_inside(Schedule& s, BlockHandle block, LoopHandle around) {
+  double count = 1;
+  bool below = false;
+  for (LoopHandle loop : s.get_loops(block)) {
+    if (const int64_t* extent = as_int(s[loop]->extent); below && extent)
+      count *= static_cast<double>(*extent);
+    below |= s[loop]->var == s[around]->var;
+  }
+  return count;
+}
+
 /// A copy of what `block` reads, in rows along `t.read`. Throws Error where the block is no longer as it was
 /// built.
 BlockHandle rows_of(Schedule& s, BlockHandle block, const Transposition& t) {
@@ -197,9 +209,10 @@ BlockHandle rows_of(Schedule& s, BlockHandle block, const Transposition& t) {
   return rows;
 }
 
-/// Throws Error where the block is no longer as it was built.
-void tile(Schedule& s, BlockHandle block, const Transposition& t, const Target& target,
-          const Policy& policy) {
+/// How many elements the rows of a tile are copied for each of its own. Throws Error where the block is no
+/// longer as it was built.
+double tile(Schedule& s, BlockHandle block, const Transposition& t, const Target& target,
+            const Policy& policy) {
   const Ref<Block> body = s[block];
   BlockHandle rows = rows_of(s, block, t);
   std::vector<LoopHandle> loops = s.get_loops(block), outer;
@@ -231,11 +244,13 @@ void tile(Schedule& s, BlockHandle block, const Transposition& t, const Target& 
   order.insert(order.end(), {lines[2], columns[2]});
   s.reorder(order);
   s.compute_at(rows, around);
+  const double copied = iterations_inside(s, rows, around), own = iterations_inside(s, block, around);
   load_rows(s, rows, around);
   s.unroll(lines[2]);
   if (unrolls) s.unroll(around);
   s.vectorize(columns[2]);
   if (pays_in_parallel(iterations(*body), target)) run_parallel(s, outer, target, policy);
+  return copied / own;
 }
 }  // namespace
 
@@ -257,9 +272,11 @@ bool schedule_transposed(Schedule& s, BlockHandle block, const Target& target, c
   const Ref<Block> body = s[block];
   if (!is_transposition(*body, target)) return false;
   std::optional<Transposition> t = transposition_of(*body, target);
+  // Where a tile goes over the end of a plane, what it reads is not known better than as all planes.
+  constexpr double kMostCopied = 4;
   try {
     Schedule trial = s;
-    tile(trial, block, *t, target, {Decide::kHeuristic});
+    if (tile(trial, block, *t, target, {Decide::kHeuristic}) > kMostCopied) return false;
   } catch (const Error&) {
     return false;  // what it reads cannot move into its loops
   }

@@ -342,6 +342,33 @@ TEST(DefaultTrace, TurnsRunsThatTilesDoNotFill) {
   }
 }
 
+/// Planes whose size no tile divides, as rows of a matrix: of which image a row is depends on the row, and a
+/// tile would copy all images to read a few pixels.
+TEST(DefaultTrace, ReadsNoWholeImagesToTurnAFewPixels) {
+  for (auto [images, size] : {std::pair{2, 14}, {1, 16}}) {
+    tir::FuncBuilder f;
+    const int64_t side = size, plane = side * side;
+    tir::Buffer x = f.input("x", {images, 32, size, size}, kFloat32);
+    tir::Buffer rows = f.compute("rows", {images * plane, 32}, [&](tir::Vars i) {
+      return tir::load(
+          x, {floordiv(i[0], plane), i[1], floormod(floordiv(i[0], side), side), floormod(i[0], side)});
+    });
+    const tir::Func func = f.finish("flat", {rows});
+    const tir::Func scheduled = replay(default_trace(func, avx512_target()), func);
+    SCOPED_TRACE(tir::print(scheduled));
+    double moved = 0;
+    for (const Ref<tir::Block>& block : all_blocks(scheduled)) {
+      Schedule s(scheduled);
+      double iterations = 1;
+      for (LoopHandle loop : s.get_loops(s.get_block(block->name)))
+        iterations *= static_cast<double>(int_value(s[loop]->extent));
+      moved += iterations;
+    }
+    EXPECT_LE(moved, 3.0 * static_cast<double>(images * plane * 32));
+    expect_same_results(func, scheduled);
+  }
+}
+
 /// Phases of pixels in blocks of 16 channels, into rows: which block a pixel lies in depends on the pixel,
 /// and a phase of 24 channels begins within a block.
 TEST(DefaultTrace, TurnsPixelsOfPhases) {
