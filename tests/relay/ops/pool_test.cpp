@@ -100,6 +100,40 @@ TEST(PoolOps, MatchTheDefinition) {
   });
 }
 
+/// Such that one dimension is combined after the other.
+TEST(PoolOps, LongWindowsMatchTheDefinition) {
+  const Pool seven{7, 1, 3}, counted{7, 1, 3, true}, dilated{5, 1, 4, false, 2}, strided{9, 2, 4};
+  check_rows({
+      {"max 7x7", "nn.max_pool2d", pool_attrs(seven), {{1, 2, 9, 11}}, {1, 2, 9, 11}, max_of(seven)},
+      {"mean 7x7", "nn.avg_pool2d", pool_attrs(seven), {{1, 2, 9, 11}}, {1, 2, 9, 11}, mean_of(seven)},
+      {"mean, counted",
+       "nn.avg_pool2d",
+       pool_attrs(counted),
+       {{1, 2, 9, 11}},
+       {1, 2, 9, 11},
+       mean_of(counted)},
+      {"max, dilated", "nn.max_pool2d", pool_attrs(dilated), {{1, 2, 9, 11}}, {1, 2, 9, 11}, max_of(dilated)},
+      {"mean, strided",
+       "nn.avg_pool2d",
+       pool_attrs(strided),
+       {{1, 2, 19, 21}},
+       {1, 2, 10, 11},
+       mean_of(strided)},
+      {"max, blocked",
+       "nn.max_pool2d",
+       pool_attrs(seven, false, "NCHW4c"),
+       {{1, 2, 9, 11, 4}},
+       {1, 2, 9, 11, 4},
+       max_of(seven)},
+      {"max, strided and blocked",
+       "nn.max_pool2d",
+       pool_attrs(strided, false, "NCHW4c"),
+       {{1, 2, 19, 21, 4}},
+       {1, 2, 10, 11, 4},
+       max_of(strided)},
+  });
+}
+
 TEST(PoolOps, Refuse) {
   EXPECT_EQ(relation_error("nn.max_pool2d", {}, {{1, 3, 8, 8}}), "nn.max_pool2d: pool_size is missing");
   EXPECT_EQ(relation_error("nn.avg_pool2d", pool_attrs({9}), {{1, 3, 8, 8}}),
