@@ -218,7 +218,8 @@ std::optional<Shipment> ship_served(const TuneJob& job, const PreparedJob& prepa
 }  // namespace
 
 int internal_search_main(pid_t tracker) {
-  worker::die_with_parent(tracker);
+  // What a model that takes this process over may have started goes too.
+  worker::die_with_parent_as_group(tracker);
   tracker::SearchLink link(kLinkDescriptor);
   // The one message that is parsed outside of the confinement, which takes its folder and its file from it.
   const tracker::SearchOrder order = link.order();

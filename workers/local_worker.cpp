@@ -2,6 +2,7 @@
 
 #include <signal.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -90,10 +91,58 @@ void LocalWorker::watch() {
   }
 }
 
+namespace {
+
+/// Ends this process as another one has ended.
+[[noreturn]] void end_as(int status) {
+  if (WIFSIGNALED(status)) {
+    // There is nothing of this process that a core file could tell.
+    prctl(PR_SET_DUMPABLE, 0);
+    signal(WTERMSIG(status), SIG_DFL);
+    raise(WTERMSIG(status));
+    // Where it is blocked, it comes when it no longer is.
+    sigset_t all;
+    sigfillset(&all);
+    sigprocmask(SIG_UNBLOCK, &all, nullptr);
+  }
+  _exit(WEXITSTATUS(status));
+}
+
+}  // namespace
+
 void die_with_parent(pid_t parent) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   // The parent may have died before the signal was asked for.
   if (getppid() != parent) _exit(1);  // it was faster
+}
+
+void die_with_parent_as_group(pid_t parent) {
+  // fork clears what prctl asks for, so that a parent-death signal ends one process and nothing that it has
+  // started: somebody has to be there who ends the group.
+  constexpr int kParentDied = SIGUSR1;
+  sigset_t awaited, before;
+  sigemptyset(&awaited);
+  for (const int signal : {kParentDied, SIGCHLD, SIGINT, SIGTERM}) sigaddset(&awaited, signal);
+  // Before any of them can come: none is lost, and none ends the guard by its default.
+  sigprocmask(SIG_BLOCK, &awaited, &before);
+  prctl(PR_SET_PDEATHSIG, kParentDied);
+  if (getppid() != parent) _exit(1);
+  const pid_t guard = getpid(), child = fork();
+  if (child < 0) fail("fork: {}", strerror(errno));
+  if (child == 0) {
+    die_with_parent(guard);
+    sigprocmask(SIG_SETMASK, &before, nullptr);
+    return;
+  }
+  // Whoever reads from the child is to see its end.
+  syscall(SYS_close_range, 3, ~0u, 0);
+  for (;;) {
+    const int signal = sigwaitinfo(&awaited, nullptr);
+    int status = 0;
+    if (signal == kParentDied) kill(0, SIGKILL);  // this process too
+    if (signal == SIGINT || signal == SIGTERM) kill(child, signal);
+    if (signal == SIGCHLD && waitpid(child, &status, WNOHANG) == child) end_as(status);
+  }
 }
 
 }  // namespace lathe::worker

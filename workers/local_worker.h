@@ -34,4 +34,9 @@ class LocalWorker {
 /// nobody's child any more has the parent 1, and so has a child of a container's first process.
 void die_with_parent(pid_t parent);
 
+/// As die_with_parent, with all that this process will start, unless it leaves the process's group. The
+/// caller goes on in a child of the process that was started; that one stays as a guard, passes SIGINT and
+/// SIGTERM on, and ends as the child does. REQUIRES: a process of one thread, the first of its group.
+void die_with_parent_as_group(pid_t parent);
+
 }  // namespace lathe::worker

@@ -5,6 +5,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -62,10 +63,13 @@ void Sandbox::launch() {
 
 void Sandbox::stop() {
   if (supervisor_ < 0) return;
-  close(control_);  // which the supervisor takes as its end, and its child's
-  // It may stand still in a window. Its child dies by its parent-death signal.
-  kill(supervisor_, SIGKILL);
-  // It cannot ignore SIGKILL, so this is short.
+  close(control_);  // which the supervisor takes as its end
+  // It first ends its child with all that this has started; were it killed, the child alone would follow.
+  constexpr int kPatience = 2000;  // ms
+  const int end = static_cast<int>(syscall(SYS_pidfd_open, supervisor_, 0));
+  pollfd ended{.fd = end, .events = POLLIN};
+  if (poll(&ended, 1, kPatience) != 1) kill(supervisor_, SIGKILL);
+  if (end >= 0) close(end);
   waitpid(supervisor_, nullptr, 0);
   supervisor_ = -1;
   control_ = -1;

@@ -4,8 +4,8 @@
 //
 // The supervisor is one-threaded and has done the slow things once (loading libraries, warming the compiler),
 // so that a fresh child costs a fork, not a program start. It enforces the limits, keeps the tail of the
-// child's stderr, opens the timed window for it (workers/quiet.h) and reports how it ended. The child dies
-// with its supervisor, the supervisor with its worker.
+// child's stderr, opens the timed window for it (workers/quiet.h) and reports how it ended. When its worker
+// goes, the supervisor ends the child with all that this has started, and itself.
 #pragma once
 
 #include <sys/types.h>

@@ -32,6 +32,7 @@ namespace {
 // Where spawn() has put the worker's socket.
 constexpr int kControl = 3;
 constexpr size_t kStderrTail = 4096;
+constexpr int kIgnored[] = {SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGPIPE};
 constexpr size_t kMostFiles = 1000;  // of a build: a linker has two dozen
 constexpr char kOpenWindow = 'o', kCloseWindow = 'c', kGranted = 'k';
 // The file may have been written by a candidate; a half, or somebody else's bytes, must not
@@ -83,7 +84,7 @@ struct ChildPlan {
   // The supervisor may have died before the signal was asked for.
   if (getppid() != plan.supervisor) _exit(124);
   // The supervisor ignores them, and what is ignored stays so over fork and exec.
-  for (int signal : {SIGINT, SIGTERM, SIGPIPE}) ::signal(signal, SIG_DFL);
+  for (int signal : kIgnored) ::signal(signal, SIG_DFL);
   const std::vector<int> descriptors =
       arrange_descriptors(plan.error_pipe, plan.gate, plan.reply, plan.passed);
   if (!plan.limits.folder.empty()) setenv("TMPDIR", plan.limits.folder.c_str(), 1);
@@ -376,9 +377,9 @@ int supervise(std::span<const Role> roles, std::span<char* const> arguments) {
     // Sandbox's command ends with the role's name.
     if (!arguments.empty() && candidate.name == arguments.back()) role = &candidate;
   if (!role) fail("internal-sandbox: no such role");
-  prctl(PR_SET_PDEATHSIG, SIGKILL);
-  // An interrupt from the terminal is for the worker to handle.
-  for (int signal : {SIGINT, SIGTERM, SIGPIPE}) ::signal(signal, SIG_IGN);
+  // What comes from the terminal is for the worker to handle. When that has gone, its end of the socket says
+  // so: a signal would end this process before it has ended what its child has started.
+  for (int signal : kIgnored) ::signal(signal, SIG_IGN);
   if (role->warm_up) role->warm_up();
   for (;;) {
     TaskPacket packet{};

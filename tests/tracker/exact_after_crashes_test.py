@@ -116,8 +116,14 @@ class Service:
         return {"search": search, "confirmed": confirmed, "tasks": tasks, "best": best}
 
 
-def check_confinement(searcher):
-    """What workers/search_confinement_test.cpp attacks is where searchers are."""
+def check_confinement(guard):
+    """What workers/search_confinement_test.cpp attacks is where searchers are: a guard's child is one."""
+    def child():
+        with open(f"/proc/{guard}/task/{guard}/children") as file:
+            return file.read().split()
+
+    searcher = wait_for("a guard's searcher", child)[0]
+
     def confined():
         with open(f"/proc/{searcher}/status") as file:
             status = dict(line.split(":\t", 1) for line in file.read().splitlines() if ":\t" in line)

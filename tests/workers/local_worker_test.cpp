@@ -1,9 +1,13 @@
 #include "workers/local_worker.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <poll.h>
 #include <sched.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#include <csignal>
 
 namespace lathe::worker {
 namespace {
@@ -45,6 +49,55 @@ TEST(DieWithParent, LivesWhereItsParentIsTheFirstProcess) {
   });
   if (status == kNoNamespace) GTEST_SKIP() << "no namespaces here";
   EXPECT_EQ(status, kLives);
+}
+
+/// A searcher that is taken over may start what no signal of its own parent ends.
+TEST(DieWithParent, TakesItsGroupWithIt) {
+  int held[2];
+  ASSERT_EQ(pipe2(held, O_CLOEXEC), 0);
+  const pid_t tracker = fork();
+  if (tracker == 0) {
+    const pid_t self = getpid();
+    if (fork() == 0) {
+      setpgid(0, 0);
+      die_with_parent_as_group(self);
+      if (fork() == 0) (void)!write(held[1], "started", 7);
+    }
+    for (;;) sleep(600);
+  }
+  close(held[1]);
+  char text[8];
+  EXPECT_EQ(read(held[0], text, sizeof text), 7);
+  kill(tracker, SIGKILL);
+  waitpid(tracker, nullptr, 0);
+  // The pipe ends when nobody holds it any more.
+  pollfd ended{.fd = held[0], .events = POLLIN};
+  EXPECT_TRUE(poll(&ended, 1, 5000) == 1 && (ended.revents & POLLHUP) != 0);
+  close(held[0]);
+}
+
+/// What a tracker sees of its searcher is the guard's.
+TEST(DieWithParent, EndsAsItsChildDoes) {
+  const auto guarded = [](auto body) {
+    const pid_t self = getpid();
+    return status_of_child([&] {
+      setpgid(0, 0);
+      die_with_parent_as_group(self);
+      return body();
+    });
+  };
+  EXPECT_EQ(guarded([] { return kLives; }), kLives);
+  EXPECT_EQ(guarded([] { return raise(SIGUSR2); }), -SIGUSR2);
+  EXPECT_EQ(guarded([] { return raise(SIGKILL); }), -SIGKILL);
+  // One that is asked to end is the guard's parent's to ask: the child gets it, and may end as it likes.
+  EXPECT_EQ(guarded([] {
+              static volatile sig_atomic_t asked = 0;
+              signal(SIGTERM, [](int) { asked = 1; });
+              kill(getppid(), SIGTERM);
+              while (!asked) usleep(1000);
+              return kLives;
+            }),
+            kLives);
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
+#include <poll.h>
 #include <sched.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
@@ -87,6 +88,10 @@ std::string behave(std::string_view request, Child& child) {
       write_all(file, bytes);
       unlink(name.c_str());
     }
+    sleep(600);
+  }
+  if (request == "leave one behind") {
+    if (fork() == 0) write_all(child.descriptors()[0], "started");
     sleep(600);
   }
   if (request == "pid") return std::to_string(getpid());
@@ -391,6 +396,34 @@ TEST(Sandbox, NoChildOutlivesItsSandbox) {
   for (int i = 0; i < 100 && alive("mark-of-this-test"); ++i)
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
   EXPECT_FALSE(alive("mark-of-this-test"));
+}
+
+/// A linker, say. The parent-death signal of the child is its own alone.
+TEST(Sandbox, NothingThatAChildHasStartedOutlivesItsSandbox) {
+  for (const bool killed : {false, true}) {
+    int held[2];
+    ASSERT_EQ(pipe2(held, O_CLOEXEC), 0);
+    const pid_t worker = fork();
+    if (worker == 0) {
+      Sandbox sandbox(sandbox_command("builder"));
+      Task leaving = task("leave one behind", 600);
+      leaving.descriptors = {held[1]};
+      sandbox.start(leaving);
+      pollfd started{.fd = held[0], .events = POLLIN};
+      poll(&started, 1, -1);
+      if (killed) kill(getpid(), SIGKILL);
+      sandbox.abort();
+      _exit(0);
+    }
+    close(held[1]);
+    waitpid(worker, nullptr, 0);
+    char text[8];
+    EXPECT_EQ(read(held[0], text, sizeof text), 7) << "of what was started";
+    // The pipe ends when nobody holds it any more.
+    pollfd ended{.fd = held[0], .events = POLLIN};
+    EXPECT_TRUE(poll(&ended, 1, 5000) == 1 && (ended.revents & POLLHUP) != 0) << killed;
+    close(held[0]);
+  }
 }
 
 /// The state letter of the one child of `parent`: 'R' running, 'T' stopped; ' ' when there is none.
