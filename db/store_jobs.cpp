@@ -68,7 +68,7 @@ std::optional<Job> Store::find_job(const std::string& uuid) {
        row.step();)
     found.push_back(read_job(row));
   if (uuid.empty() || found.empty()) return std::nullopt;
-  if (found.size() > 1) fail("several jobs begin with `{}`; give more of the name", uuid);
+  require_one(uuid, found.size());
   return found.front();
 }
 

@@ -68,12 +68,6 @@ std::optional<ServedJob> Store::served_job_with_key(const std::string& owner, co
   return read_served(row);
 }
 
-void require_telling(const std::string& beginning) {
-  constexpr size_t kLeast = 4;
-  if (!beginning.empty() && beginning.size() < kLeast)
-    fail("`{}` may be the beginning of any job; give {} letters at least", beginning, kLeast);
-}
-
 std::optional<ServedJob> Store::find_served_job(const std::string& uuid) {
   require_telling(uuid);
   std::vector<ServedJob> found;
@@ -84,7 +78,7 @@ std::optional<ServedJob> Store::find_served_job(const std::string& uuid) {
        row.step();)
     found.push_back(read_served(row));
   if (uuid.empty() || found.empty()) return std::nullopt;
-  if (found.size() > 1) fail("several jobs begin with `{}`; give more of the name", uuid);
+  require_one(uuid, found.size());
   return found.front();
 }
 
