@@ -24,27 +24,6 @@ namespace {
 
 using namespace std::chrono_literals;
 
-/// Has one worker, and remembers whose trials were cancelled.
-class QuietFarm final : public ServiceFarm {
- public:
-  std::vector<Submission> submit(JobId, std::span<const Candidate>) override { return {}; }
-  std::vector<Finished> poll(JobId, std::chrono::milliseconds) override { return {}; }
-  size_t in_flight(JobId) override { return 0; }
-  FarmStatus status() override {
-    WorkerStatus worker{.name = "w"};
-    worker.device = R"({"model": "a processor", "cores": 2, "architecture": "x86_64", "target": "cpu:x"})";
-    worker.backends = {"cpu"};
-    worker.slots = 1;
-    return {.slots = 1, .workers = {worker}};
-  }
-  void cancel(JobId job) override { cancelled = job; }
-  TrialId race(TrialSpec) override { return 0; }
-  void cancel_race(TrialId) override {}
-  void leave(JobId) override {}
-
-  std::atomic<JobId> cancelled{0};
-};
-
 /// A worker that no candidate comes back from.
 class SilentFarm final : public ServiceFarm {
  public:
@@ -72,37 +51,17 @@ class SilentFarm final : public ServiceFarm {
          .slots = 1});
     return status;
   }
-  void cancel(JobId) override { ++cancelled; }
+  void cancel(JobId job) override {
+    ++cancelled;
+    cancelled_job = job;
+  }
   TrialId race(TrialSpec) override { return 0; }
   void cancel_race(TrialId) override {}
   void leave(JobId) override {}
 
   std::atomic<size_t> submitted{0}, cancelled{0}, refused{0}, looks{0};
+  std::atomic<JobId> cancelled_job{0};
   std::atomic<bool> disk_full{false}, empty{false};
-};
-
-struct Office {
-  TemporaryFolder folder;
-  db::Store store{folder / "tuning.db"};
-  QuietFarm farm;
-  db::ServedJob job = store.add_served_job(
-      {.owner = "alice", .model_name = "net", .request = to_json({.model = "net", .target = "cpu"})});
-  db::JobId search = store.create_job({.target = store.add_target({.name = "cpu:x"})});
-  std::unique_ptr<JobKeeper> keeper;
-
-  /// The searcher is what a shell makes of `script`.
-  explicit Office(const std::string& script) {
-    store.set_served_search(job.id, search);
-    store.set_served_device_class(job.id, "a processor, 2 cores");
-    keeper = std::make_unique<JobKeeper>(
-        KeeperSettings{.database = folder / "tuning.db",
-                       .folder = folder / "files",
-                       .searcher = {"/bin/sh", "-c", script},
-                       .resolve_target = [](const std::string& text) { return text; },
-                       .log = {}},
-        farm);
-  }
-  db::JobState state() { return store.served_job(job.id).state; }
 };
 
 bool soon(const std::function<bool()>& condition) {
@@ -113,66 +72,81 @@ bool soon(const std::function<bool()>& condition) {
   return false;
 }
 
+const std::string kDigest(64, 'a');
 constexpr const char* kTenTrials = R"({"model": "net", "trials": 10})";
 
-/// A job of ten trials whose searcher asks for more and more.
-struct Greedy {
+struct Setup {
+  std::string request = kTenTrials;
+  uint64_t search_bytes = KeeperSettings{}.search_bytes;
+  size_t model_bytes = 0;  // of an upload called kDigest
+  bool disk_full = false;
+  bool begun = false;  // in an earlier life
+};
+
+/// A job, and a keeper that has it searched by `searcher`.
+struct Office {
   TemporaryFolder folder;
   SilentFarm farm;
   db::Store store{folder / "tuning.db"};
-  db::ServedJob job = store.add_served_job({.owner = "alice", .model_name = "net", .request = kTenTrials});
+  db::ServedJob job;
+  db::JobId search = 0;
   std::unique_ptr<JobKeeper> keeper;
 
-  explicit Greedy(bool disk_full) {
-    farm.disk_full = disk_full;
+  explicit Office(const std::vector<std::string>& searcher, const Setup& setup = {})
+      : job(store.add_served_job({.owner = "alice", .model_name = "net", .request = setup.request})) {
+    farm.disk_full = setup.disk_full;
+    if (setup.begun) {
+      search = store.create_job({.target = store.add_target({.name = "cpu:x"})});
+      store.set_served_search(job.id, search);
+    }
+    std::filesystem::create_directories(folder / "files/blobs");
+    if (setup.model_bytes > 0)
+      write_file(folder / "files/blobs/" + kDigest, std::string(setup.model_bytes, 'x'));
     keeper = std::make_unique<JobKeeper>(KeeperSettings{.database = folder / "tuning.db",
                                                         .folder = folder / "files",
-                                                        .searcher = {PYTHON, GREEDY_SEARCHER}},
+                                                        .searcher = searcher,
+                                                        .search_bytes = setup.search_bytes},
                                          farm);
   }
+  db::ServedJob now() { return store.served_job(job.id); }
+  db::JobState state() { return now().state; }
 };
 
+std::vector<std::string> shell(const std::string& script) { return {"/bin/sh", "-c", script}; }
+/// Asks for more and more.
+const std::vector<std::string> kGreedy = {PYTHON, GREEDY_SEARCHER};
+
 TEST(JobKeeper, EndsAJobThatWantsTooMuch) {
-  Greedy greedy(/*disk_full=*/false);
-  auto job = [&] { return greedy.store.served_job(greedy.job.id); };
-  EXPECT_TRUE(soon([&] { return db::is_final(job().state) && greedy.farm.cancelled > 0; }));
-  const db::ServedJob ended = job();
+  Office office(kGreedy);
+  EXPECT_TRUE(soon([&] { return db::is_final(office.state()) && office.farm.cancelled > 0; }));
+  const db::ServedJob ended = office.now();
   EXPECT_EQ(ended.state, db::JobState::kFailed);
   EXPECT_EQ(ended.message,
             "its search asks for more than 74 trials, which a job of 10 may have with confirmations");
   EXPECT_EQ(ended.crashes, 0) << "it would only do it again";
-  EXPECT_EQ(greedy.farm.submitted, 74u);
-  EXPECT_EQ(greedy.farm.cancelled, 1u) << "nobody waits for its trials";
+  EXPECT_EQ(office.farm.submitted, 74u);
+  EXPECT_EQ(office.farm.cancelled, 1u) << "nobody waits for its trials";
 }
 
 /// Three of them would fail the job: a full disk is no crash of the searcher, and its job goes on afterwards.
 TEST(JobKeeper, CountsNoFailureOfTheDatabaseAsACrash) {
-  Greedy greedy(/*disk_full=*/true);
-  ASSERT_TRUE(soon([&] { return greedy.farm.refused >= 4; }));
-  const db::ServedJob now = greedy.store.served_job(greedy.job.id);
+  Office office(kGreedy, {.disk_full = true});
+  ASSERT_TRUE(soon([&] { return office.farm.refused >= 4; }));
+  const db::ServedJob now = office.now();
   EXPECT_EQ(now.crashes, 0);
   EXPECT_EQ(now.state, db::JobState::kRunning);
-  greedy.farm.disk_full = false;
-  EXPECT_TRUE(soon([&] { return greedy.farm.submitted > 0; }));
+  office.farm.disk_full = false;
+  EXPECT_TRUE(soon([&] { return office.farm.submitted > 0; }));
 }
 
 /// What it leaves in its folder costs it its own lives, and is not taken for a trouble of the disk that may
 /// pass.
 TEST(JobKeeper, IsNotHeldUpByWhatASearcherLeaves) {
-  TemporaryFolder folder;
-  SilentFarm farm;
-  db::Store store(folder / "tuning.db");
-  const db::ServedJob job = store.add_served_job(
-      {.owner = "alice",
-       .model_name = "net",
-       .request = to_json({.model = "net.onnx", .model_digest = std::string(64, 'a'), .trials = 10})});
-  JobKeeper keeper({.database = folder / "tuning.db",
-                    .folder = folder / "files",
-                    .searcher = {PYTHON, OBSTRUCTING_SEARCHER}},
-                   farm);
-  EXPECT_TRUE(soon([&] { return store.served_job(job.id).state == db::JobState::kFailed; }));
-  EXPECT_EQ(store.served_job(job.id).crashes, 3);
-  EXPECT_TRUE(std::filesystem::is_regular_file(keeper.job_folder(job.uuid) + "/search.log"));
+  Office office({PYTHON, OBSTRUCTING_SEARCHER},
+                {.request = to_json({.model = "net.onnx", .model_digest = kDigest, .trials = 10})});
+  EXPECT_TRUE(soon([&] { return office.state() == db::JobState::kFailed; }));
+  EXPECT_EQ(office.now().crashes, 3);
+  EXPECT_TRUE(std::filesystem::is_regular_file(office.keeper->job_folder(office.job.uuid) + "/search.log"));
 }
 
 /// The kernel bounds each of its files, and not how many there are.
@@ -185,67 +159,41 @@ TEST(JobKeeper, EndsASearchThatFillsTheDisk) {
       {"many", "its search has made more than 10000 files"},
       {"mapped", "its search has files that cannot be counted"}};
   for (const auto& [way, message] : ways) {
-    TemporaryFolder folder;
-    SilentFarm farm;
-    db::Store store(folder / "tuning.db");
-    const db::ServedJob job =
-        store.add_served_job({.owner = "alice", .model_name = "net", .request = kTenTrials});
-    JobKeeper keeper({.database = folder / "tuning.db",
-                      .folder = folder / "files",
-                      .searcher = {PYTHON, FILLING_SEARCHER, way},
-                      .search_bytes = 2 << 20},
-                     farm);
-    ASSERT_TRUE(soon([&] { return store.served_job(job.id).state == db::JobState::kFailed; })) << way;
-    EXPECT_TRUE(std::regex_match(store.served_job(job.id).message, std::regex(message)))
-        << way << ": " << store.served_job(job.id).message;
-    EXPECT_EQ(store.served_job(job.id).crashes, 0) << "it would only do it again";
-    EXPECT_TRUE(soon([&] { return !std::filesystem::exists(keeper.job_folder(job.uuid) + "/search"); }));
+    Office office({PYTHON, FILLING_SEARCHER, way}, {.search_bytes = 2 << 20});
+    ASSERT_TRUE(soon([&] { return office.state() == db::JobState::kFailed; })) << way;
+    EXPECT_TRUE(std::regex_match(office.now().message, std::regex(message)))
+        << way << ": " << office.now().message;
+    EXPECT_EQ(office.now().crashes, 0) << "it would only do it again";
+    const std::string its_folder = office.keeper->job_folder(office.job.uuid) + "/search";
+    EXPECT_TRUE(soon([&] { return !std::filesystem::exists(its_folder); }));
   }
 }
 
 TEST(JobKeeper, LetsASearchHaveWhatItNeeds) {
-  TemporaryFolder folder;
-  SilentFarm farm;
-  db::Store store(folder / "tuning.db");
-  const std::string digest(64, 'a');
-  const db::ServedJob job =
-      store.add_served_job({.owner = "alice",
-                            .model_name = "net",
-                            .request = to_json({.model = "net.onnx", .model_digest = digest, .trials = 10})});
-  std::filesystem::create_directories(folder / "files/blobs");
-  // Four times its model besides.
-  write_file(folder / "files/blobs/" + digest, std::string(1 << 20, 'x'));
-  JobKeeper keeper({.database = folder / "tuning.db",
-                    .folder = folder / "files",
-                    .searcher = {PYTHON, FILLING_SEARCHER, "files"},
-                    .search_bytes = 2 << 20},
-                   farm);
-  const std::string full = keeper.job_folder(job.uuid) + "/search/full";
+  Office office({PYTHON, FILLING_SEARCHER, "files"},
+                {.request = to_json({.model = "net.onnx", .model_digest = kDigest, .trials = 10}),
+                 .search_bytes = 2 << 20,
+                 // Four times its model besides.
+                 .model_bytes = 1 << 20});
+  const std::string full = office.keeper->job_folder(office.job.uuid) + "/search/full";
   ASSERT_TRUE(soon([&] { return std::filesystem::exists(full); }));
   std::this_thread::sleep_for(1500ms);  // three looks
-  EXPECT_EQ(store.served_job(job.id).state, db::JobState::kRunning);
+  EXPECT_EQ(office.state(), db::JobState::kRunning);
 }
 
 /// A module stays for whoever fetches it, for ever.
 TEST(JobKeeper, CountsAModuleForItsOwner) {
-  TemporaryFolder folder;
-  SilentFarm farm;
-  db::Store store(folder / "tuning.db");
-  const db::ServedJob job =
-      store.add_served_job({.owner = "alice", .model_name = "net", .request = kTenTrials});
-  JobKeeper keeper({.database = folder / "tuning.db",
-                    .folder = folder / "files",
-                    .searcher = {PYTHON, FILLING_SEARCHER, "module"}},
-                   farm);
-  ASSERT_TRUE(soon([&] { return store.served_job(job.id).state == db::JobState::kDone; }));
-  EXPECT_GE(store.kept_by_owner("alice"), 4 << 20);
-  EXPECT_TRUE(std::filesystem::exists(keeper.job_folder(job.uuid) + "/net.lathe"));
+  Office office({PYTHON, FILLING_SEARCHER, "module"});
+  ASSERT_TRUE(soon([&] { return office.state() == db::JobState::kDone; }));
+  EXPECT_GE(office.store.kept_by_owner("alice"), 4 << 20);
+  EXPECT_TRUE(std::filesystem::exists(office.keeper->job_folder(office.job.uuid) + "/net.lathe"));
 }
 
 /// It may run programs, the linker for one. One that is left behind holds the link, and with it the job's
 /// place.
 TEST(JobKeeper, EndsWhatASearcherHasStarted) {
-  Office office("echo started >&2; sleep 600 & echo $! > $(dirname $(readlink /proc/$$/fd/2))/child; wait");
+  Office office(
+      shell("echo started >&2; sleep 600 & echo $! > $(dirname $(readlink /proc/$$/fd/2))/child; wait"));
   const std::string file = office.keeper->job_folder(office.job.uuid) + "/child";
   ASSERT_TRUE(soon([&] { return std::filesystem::exists(file) && std::filesystem::file_size(file) > 0; }));
   const std::string child = read_file(file);
@@ -260,7 +208,7 @@ TEST(JobKeeper, EndsWhatASearcherHasStarted) {
 
 /// A full disk while the module is written would else cost the whole search.
 TEST(JobKeeper, StopsAJobThatThisMachineHasNoRoomFor) {
-  Office office("echo 'error: cannot write net.lathe: No space left on device' >&2; exit 4");
+  Office office(shell("echo 'error: cannot write net.lathe: No space left on device' >&2; exit 4"));
   for (int life = 0; life < 2; ++life) {
     ASSERT_TRUE(soon([&] { return office.state() == db::JobState::kStopped; }));
     EXPECT_EQ(office.store.served_job(office.job.id).message,
@@ -296,15 +244,15 @@ TEST(JobKeeper, LooksAtALongQueueWhenAWorkerComes) {
 }
 
 TEST(JobKeeper, CancelsWhatAFailedSearchLeftToBeMeasured) {
-  Office office("echo 'error: the model is damaged' >&2; exit 2");
+  Office office(shell("echo 'error: the model is damaged' >&2; exit 2"), {.begun = true});
   EXPECT_TRUE(soon([&] { return office.state() == db::JobState::kFailed; }));
   EXPECT_EQ(office.store.served_job(office.job.id).message, "the model is damaged");
-  EXPECT_TRUE(soon([&] { return office.farm.cancelled == static_cast<JobId>(office.search); }));
+  EXPECT_TRUE(soon([&] { return office.farm.cancelled_job == static_cast<JobId>(office.search); }));
 }
 
 /// Others go on, and so do orders about its own job, while a searcher that has closed its link stays.
 TEST(JobKeeper, WaitsForNoSearcherThatStays) {
-  Office office("exec 3<&-; exec sleep 600");
+  Office office(shell("exec 3<&-; exec sleep 600"));
   ASSERT_TRUE(soon([&] { return office.state() == db::JobState::kRunning; }));
   std::this_thread::sleep_for(300ms);
   std::future<bool> cancelled = std::async([&] { return office.keeper->cancel(office.job.id); });
