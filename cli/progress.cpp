@@ -28,13 +28,25 @@ std::string task_line(const tuner::Task& task, const tuner::TaskState& state) {
   double gflops = state.best_seconds > 0 ? task.flops / state.best_seconds / 1e9 : 0;
   double gain =
       state.best_seconds > 0 && state.default_seconds > 0 ? state.default_seconds / state.best_seconds : 0;
-  std::string name = task.name.size() > 34 ? task.name.substr(0, 31) + "..." : task.name;
-  return fmt::format("  {:<34} x{:<3} {:>5}  {:>9}  {:>7}  {:>6}  {}", name, task.calls, state.trials,
-                     duration_text(state.best_seconds), gflops > 0 ? fmt::format("{:.1f}", gflops) : "-",
+  return fmt::format("  {:<34} x{:<3} {:>5}  {:>9}  {:>7}  {:>6}  {}", in_column(task.name, 34), task.calls,
+                     state.trials, duration_text(state.best_seconds),
+                     gflops > 0 ? fmt::format("{:.1f}", gflops) : "-",
                      gain > 0 ? fmt::format("{:.2f}x", gain) : "-", failures(state));
 }
 
 }  // namespace
+
+std::string in_column(std::string_view name, size_t width) {
+  constexpr std::string_view kGap = "...";
+  if (name.size() <= width) return std::string(name);
+  const auto is_inside = [&](size_t byte) {  // a character of UTF-8
+    return byte < name.size() && (static_cast<unsigned char>(name[byte]) & 0xc0) == 0x80;
+  };
+  size_t begin = (width - kGap.size()) / 2, end = name.size() - (width - kGap.size() - begin);
+  while (begin > 0 && is_inside(begin)) --begin;
+  while (is_inside(end)) ++end;
+  return fmt::format("{}{}{}", name.substr(0, begin), kGap, name.substr(end));
+}
 
 std::string duration_text(double seconds) {
   if (seconds <= 0) return "-";

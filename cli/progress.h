@@ -5,6 +5,7 @@
 #include <chrono>
 #include <span>
 #include <string>
+#include <string_view>
 
 #include "tuner/combination.h"
 #include "tuner/session.h"
@@ -43,6 +44,10 @@ class ProgressLine {
 
 /// The line about a choice over the whole model while it is made; "" before there is one.
 std::string choice_text(const tuner::ChoiceStatus& status);
+
+/// The name of a task as a column of `width` bytes has it: of a longer one the beginning, which is the
+/// model's, and the end, which is the kernel's.
+std::string in_column(std::string_view name, size_t width);
 
 /// 12.3 us, 4.56 ms, 1.2 s; "-" for 0.
 std::string duration_text(double seconds);

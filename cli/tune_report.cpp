@@ -41,10 +41,6 @@ nlohmann::json failures_by_kind(const tuner::TaskState& state) {
   return failures;
 }
 
-std::string short_name(const tuner::Task& task) {
-  return task.name.size() > 40 ? fmt::format("{}...", task.name.substr(0, 37)) : task.name;
-}
-
 void add_table(std::string& out, std::span<const Row> rows) {
   append(out, "\n{:<40} {:>4} {:>10} {:>10} {:>6} {:>8} {:>7} {:>6} {:>7} {:>6}  {}\n", "task", "uses",
          "before", "after", "gain", "GFLOP/s", "limit", "share", "error", "trials", "failures");
@@ -55,7 +51,7 @@ void add_table(std::string& out, std::span<const Row> rows) {
     for (const auto& [kind, count] : kinds.items())
       failures += fmt::format("{} {} ", count.get<int64_t>(), kind);
     append(out, "{:<40} {:>4} {:>10} {:>10} {:>6} {:>8.1f} {:>7} {:>5.0f}% {:>7.0e} {:>6}  {}\n",
-           short_name(row.task), row.task.calls, duration_text(row.state.default_seconds),
+           in_column(row.task.name, 40), row.task.calls, duration_text(row.state.default_seconds),
            duration_text(row.after), gain > 0 ? fmt::format("{:.2f}x", gain) : "-", row.gflops(),
            row.limit.name(), 100 * row.limit.share(row.after), row.error, row.state.trials, failures);
   }
@@ -97,7 +93,7 @@ void add_unmeasured(std::string& out, std::span<const Row> rows) {
          "{} of {} tasks could not be measured, all their candidates failed; their default schedules stay:\n",
          unmeasured.size(), rows.size());
   for (const Row* row : std::span(unmeasured).first(std::min(unmeasured.size(), kMostRows)))
-    append(out, "  {}\n", short_name(row->task));
+    append(out, "  {}\n", in_column(row->task.name, 40));
   if (unmeasured.size() > kMostRows) append(out, "  and {} more\n", unmeasured.size() - kMostRows);
 }
 
@@ -119,7 +115,7 @@ void add_below(std::string& out, std::span<const Row> rows) {
   append(out, "{} of {} tasks, {:.1f}% of the kernels' time, are below {:.0f}% of their own limits:\n",
          below.size(), rows.size(), 100 * model_share(below), 100 * tuner::kFarBelow);
   for (const Row* row : std::span(below).first(std::min(below.size(), kMostRows)))
-    append(out, "  {:<40} {:>5.1f}% of the time, {:>3.0f}% of {}: {}\n", short_name(row->task),
+    append(out, "  {:<40} {:>5.1f}% of the time, {:>3.0f}% of {}: {}\n", in_column(row->task.name, 40),
            100 * row->model_share, 100 * row->limit.share(row->after), row->limit.name(), row->why);
   if (below.size() > kMostRows) append(out, "  and {} more\n", below.size() - kMostRows);
 }

@@ -67,8 +67,7 @@ std::string table_text(const std::vector<Row>& rows, int threads) {
     if (row.elsewhere_threads > 0 && row.elsewhere_threads != threads)
       where += fmt::format(", {} thread{}", row.elsewhere_threads, row.elsewhere_threads == 1 ? "" : "s");
     text +=
-        fmt::format("{:<40} {:>10}  {:<24} {:>10} {:>10} {:>6} {:>6}\n",
-                    row.task.size() > 40 ? fmt::format("{:.37}...", row.task) : row.task,
+        fmt::format("{:<40} {:>10}  {:<24} {:>10} {:>10} {:>6} {:>6}\n", in_column(row.task, 40),
                     duration_text(row.elsewhere), where, duration_text(row.untuned), duration_text(row.best),
                     row.gain() > 0 ? fmt::format("{:.2f}x", row.gain()) : "-", row.trials);
   }

@@ -32,8 +32,10 @@ class Retunes : public ::testing::Test {
   }
 
   /// A database of what this machine has found, as if the host `name` had. Returns its device there.
-  /// `target`: what it was measured for; "": for this machine's.
-  db::DeviceId as_if_found_by(const std::string& name, const std::string& target = "") {
+  /// `target`: what it was measured for; "": for this machine's. `model_name`: what the model is called
+  /// there.
+  db::DeviceId as_if_found_by(const std::string& name, const std::string& target = "",
+                              const std::string& model_name = "dqn") {
     db::Store from(*original_ / "t.db", {.read_only = true});
     db::Store to(path("t.db"));
     const db::TargetId old_target = from.find_target(to_text(codegen::host_target())).value();
@@ -54,8 +56,10 @@ class Retunes : public ::testing::Test {
         to.adopt({.measurement = std::move(each)});
       }
     }
-    to.adopt_model(
-        {.name = "dqn", .digest = from.model_digest(model), .target = new_target, .tasks = std::move(tasks)});
+    to.adopt_model({.name = model_name,
+                    .digest = from.model_digest(model),
+                    .target = new_target,
+                    .tasks = std::move(tasks)});
     return elsewhere;
   }
 
@@ -76,6 +80,20 @@ class Retunes : public ::testing::Test {
   static TemporaryFolder* original_;
 };
 TemporaryFolder* Retunes::original_ = nullptr;
+
+/// Models are called as the paths that were given, which may be longer than a column.
+TEST_F(Retunes, TellsTheKernelsOfALongPathApart) {
+  as_if_found_by("farm1", "", "/srv/models/of-the-second-quarter/quantized/dqn.onnx");
+  const Finished run = retune("--trials 8 --json");
+  ASSERT_EQ(run.code, 0) << run.output;
+  const nlohmann::json report = last_line(run.output);
+  ASSERT_FALSE(report["tasks"].empty()) << run.output;
+  for (const auto& task : report["tasks"]) {
+    const auto name = task["task"].get<std::string>();
+    EXPECT_THAT(run.output, HasSubstr("/srv/models/"));
+    EXPECT_THAT(run.output, HasSubstr("..." + name.substr(name.size() - 19) + " "));
+  }
+}
 
 TEST_F(Retunes, MeasuresHereWhatOthersFoundAndThenSearches) {
   const db::DeviceId elsewhere = as_if_found_by("farm1");
