@@ -303,6 +303,10 @@ lathe_status lathe_executor_set_shaped_input(lathe_executor* executor, size_t in
   return guarded(error, LATHE_INVALID_ARGUMENT, [&] {
     Executor& runs = require(executor, "executor").executor;
     const Port& port = require_port("input", runs.plan().inputs, index);
+    const Value& value = value_of(runs.plan(), port);
+    // Before any of them is read: as many as it says need not be there.
+    if (rank != value.shape.size())
+      misuse("input `{}` is of rank {}, must be of rank {}", port.name, rank, value.shape.size());
     if (rank > 0) require(shape, "shape");
     std::vector<int64_t> dims(shape, shape + rank);
     int64_t elements = 1;
@@ -310,7 +314,7 @@ lathe_status lathe_executor_set_shaped_input(lathe_executor* executor, size_t in
       if (dim < 0 || __builtin_mul_overflow(elements, dim, &elements) || elements > kMostBytes)
         misuse("input `{}` cannot be of shape {}", port.name, lathe::shape_text(dims));
     void* memory = require_data(const_cast<void*>(data), elements == 0);
-    runs.set_input(index, Tensor(std::move(dims), value_of(runs.plan(), port).dtype, nullptr, memory));
+    runs.set_input(index, Tensor(std::move(dims), value.dtype, nullptr, memory));
     executor->ran = false;
   });
 }

@@ -1,3 +1,4 @@
+#include <fmt/core.h>
 #include <gmock/gmock.h>
 #include <lathe.h>
 #include <sys/resource.h>
@@ -120,6 +121,12 @@ TEST_F(CApi, RunsModulesWithOpenDimensions) {
   EXPECT_EQ(lathe_executor_set_shaped_input(runs.get(), 0, x.data(), bad + 1, 2, &error_),
             LATHE_INVALID_ARGUMENT)
       << "of another rank";
+  // Of which nothing is read: there is none of it.
+  for (const size_t rank : {size_t{0}, size_t{1} << 61, SIZE_MAX}) {
+    EXPECT_EQ(lathe_executor_set_shaped_input(runs.get(), 0, x.data(), bad + 1, rank, &error_),
+              LATHE_INVALID_ARGUMENT);
+    EXPECT_EQ(error_.message, fmt::format("input `x` is of rank {}, must be of rank 1", rank));
+  }
   EXPECT_EQ(lathe_executor_set_shaped_input(runs.get(), 0, x.data(), nullptr, 1, &error_),
             LATHE_INVALID_ARGUMENT);
 }
