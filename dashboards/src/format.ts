@@ -23,6 +23,11 @@ export function latencyUnit(seconds: number): [number, string] {
   return [1, 's'];
 }
 
+/** What a message begins with: the other lines show the place in a text that it is about. */
+export function firstLine(message: string): string {
+  return message.split('\n', 1)[0];
+}
+
 /** How long something took: 340 ms, 12 s, 3 min 20 s, 2 h 5 min. */
 export function duration(seconds: number | null | undefined): string {
   if (seconds === null || seconds === undefined || !Number.isFinite(seconds)) return '–';

@@ -1,7 +1,7 @@
 // node pages_test.mjs TUNE MODULES: the pages in a real browser, on a real tracker with a worker and a job.
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
-import { readFileSync } from 'node:fs';
+import { readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { gzipSync } from 'node:zlib';
@@ -208,6 +208,26 @@ try {
     await page.getByText('driven by <img src=x').waitFor();
     assert.equal(await page.locator('main img, main script').count(), 0);
     assert.equal(await page.evaluate(() => window.owned), undefined);
+    await close(page);
+  });
+
+  await test('why a job failed is a line of the list and whole on its page, on a telephone too', async () => {
+    const model = path.join(service.folder, 'a-model-with-a-name-that-is-longer-than-a-telephone-is-wide.relay');
+    writeFileSync(model, 'def @main(%x: Tensor[(8, 8), float32]) { nn.relo(%x) }\n');
+    const broken = service.submit(['--model', model, '--trials', '8', '--threads', '1']);
+    const { message } = await service.ended(broken);
+    const lines = message.split('\n');
+    assert.ok(lines.length > 1, message);
+    const page = await open('/');
+    await page.setViewportSize({ width: 360, height: 800 });
+    const row = page.getByRole('region', { name: 'Jobs', exact: true }).locator('tbody tr').filter({ hasText: 'a-model-with' });
+    assert.equal(await row.locator('.message').innerText(), lines[0]);
+    assert.ok((await row.boundingBox()).height < 120, 'the row is as high as a page');
+    const width = () => page.evaluate(() => document.documentElement.scrollWidth);
+    assert.equal(await width(), 360);
+    await row.getByRole('link').click();
+    assert.equal(await page.locator('pre.failed').innerText(), message);
+    assert.equal(await width(), 360);
     await close(page);
   });
 

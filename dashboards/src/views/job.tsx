@@ -110,7 +110,7 @@ export function JobPage({ id, tab }: { id: string; tab: string }) {
         {' · '}
         <a href={to('history', job.model)}>history</a>
       </p>
-      {job.message && <p class={job.state === 'failed' ? 'failed' : 'note'}>{job.message}</p>}
+      <Message text={job.message} failed={job.state === 'failed'} />
       <Failed text={error} />
       <Figures job={job} />
       <nav class="tabs" aria-label="About this job">
@@ -187,4 +187,11 @@ function Actions({ job }: { job: JobDetails }) {
       <Failed text={error} />
     </span>
   );
+}
+
+/** Why it failed, or what it waits for. Of several lines each stands below what it points at. */
+function Message({ text, failed }: { text: string; failed: boolean }) {
+  const kind = failed ? 'failed' : 'note';
+  if (!text) return null;
+  return text.includes('\n') ? <pre class={kind} tabIndex={0} aria-label="Message">{text}</pre> : <p class={kind}>{text}</p>;
 }

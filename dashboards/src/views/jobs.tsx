@@ -1,7 +1,7 @@
 // All jobs, newest first, and who has had how much of the devices.
 import { useEffect, useState } from 'preact/hooks';
 import { bestSeconds, follow, get, isTransient, type Job, Refused, type Status, untunedSeconds } from '../api';
-import { ago, count, duration, latency, percent, times } from '../format';
+import { ago, count, duration, firstLine, latency, percent, times } from '../format';
 import { textOf } from '../live';
 import { to } from '../route';
 import { Badge, Bar, Best, Choice, Failed, Figure } from '../parts/pieces';
@@ -10,7 +10,7 @@ import { type Column, CsvButton, Table } from '../parts/table';
 const kStates = ['queued', 'running', 'stopped', 'done', 'failed', 'cancelled'];
 
 const kColumns: Column<Job>[] = [
-  { head: 'Model', text: true, value: (job) => job.model, show: (job) => <a href={to('jobs', job.id)}>{job.model}</a> },
+  { head: 'Model', text: true, value: (job) => job.model, show: (job) => <a class="clip" title={job.model} href={to('jobs', job.id)}>{job.model}</a> },
   { head: 'Job', text: true, value: (job) => job.id, show: (job) => <code>{job.id.slice(0, 8)}</code> },
   { head: 'Owner', text: true, value: (job) => job.owner },
   { head: 'State', text: true, value: (job) => job.state, show: (job) => <State job={job} /> },
@@ -31,7 +31,7 @@ function State({ job }: { job: Job }) {
   return (
     <>
       <Badge state={job.state} />
-      {job.message && <small class="message">{job.message}</small>}
+      {job.message && <small class="message" title={job.message}>{firstLine(job.message)}</small>}
     </>
   );
 }

@@ -1,7 +1,7 @@
 // The job's trials: a chart of all that were measured, thinned out by the tracker, and the newest as a table.
 import { useState } from 'preact/hooks';
 import { type Columns, isFinal, type JobDetails, type Trial } from '../api';
-import { clock, count, digits, latency, relativeError } from '../format';
+import { clock, count, digits, firstLine, latency, relativeError } from '../format';
 import { useAsked } from '../live';
 import { to } from '../route';
 import { Chart } from '../parts/chart';
@@ -54,7 +54,7 @@ export function Trials({ job }: { job: JobDetails }) {
     { head: 'Worker', text: true, value: (trial) => trial.worker || '–' },
     { head: 'Attempts', value: (trial) => trial.attempts },
     { head: 'Ended', csv: 'ended_ms', value: (trial) => trial.ended_ms, show: (trial) => clock(trial.ended_ms) },
-    { head: 'Failure', csv: 'failure', text: true, value: (trial) => trial.error, show: (trial) => <span class="clip" title={trial.error}>{trial.error.split('\n')[0]}</span> },
+    { head: 'Failure', csv: 'failure', text: true, value: (trial) => trial.error, show: (trial) => <span class="clip" title={trial.error}>{firstLine(trial.error)}</span> },
   ];
   const pointColumns: Column<Point>[] = [
     { head: 'Trial', value: (point) => point.id, show: (point) => <a href={to('trials', point.id)}>{point.id}</a> },
