@@ -74,7 +74,7 @@ std::string TuneProgress::headline(const tuner::SessionStatus& status) const {
     line += fmt::format(" (untuned {})", duration_text(status.default_model_seconds));
   if (status.quality.samples > 0)
     line += fmt::format(", model rank correlation {:.2f}", status.quality.spearman);
-  if (std::isfinite(status.seconds_left) && status.trials > 0)
+  if (std::isfinite(status.seconds_left) && status.seconds_left > 0 && status.trials > 0)
     line += fmt::format(", about {} left", duration_text(status.seconds_left));
   return line;
 }

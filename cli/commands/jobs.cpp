@@ -46,13 +46,16 @@ void print_jobs(const json& jobs) {
     const auto seconds = [&](const char* estimated, const char* measured) {
       return duration_text(is_raced ? raced.value(measured, 0.0) : progress.value(estimated, 0.0));
     };
+    // The other lines show the place in a text that it is about; `tune watch` and --json have them.
+    const std::string message = text_of(job, "message");
     const auto budget = job.at("trial_budget").get<int64_t>();
     fmt::print("{:<8}  {:<10}  {:<20}  {:<9}  {:>13}  {:>9}  {:>9}  {}\n", text_of(job, "id").substr(0, 8),
-               text_of(job, "owner"), text_of(job, "model"), text_of(job, "state"),
+               in_column(text_of(job, "owner"), 10), in_column(text_of(job, "model"), 20),
+               text_of(job, "state"),
                budget > 0 ? fmt::format("{}/{}", job.at("trials").get<int64_t>(), budget)
                           : fmt::format("{}", job.at("trials").get<int64_t>()),
                seconds("default_model_seconds", "untuned_seconds"), seconds("model_seconds", "tuned_seconds"),
-               text_of(job, "message"));
+               message.substr(0, message.find('\n')));
   }
 }
 

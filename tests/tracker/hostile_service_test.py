@@ -21,7 +21,7 @@ class HostileTracker(http.server.BaseHTTPRequestHandler):
     """Answers every question with what its clients would rather not show, or write."""
 
     job = {"id": "0" * 36 + ESCAPE, "owner": ESCAPE, "model": "../../../" + ESCAPE, "state": "done" + ESCAPE,
-           "message": "\x9b2J\r" + ESCAPE, "progress": None, "trial_budget": 1, "trials": 1}
+           "message": "\x9b2J\r" + ESCAPE + "\n0123abcd  bob         forged", "progress": None, "trial_budget": 1, "trials": 1}
     answers = {}
 
     def do_GET(self):
@@ -55,6 +55,7 @@ def clients_of_a_hostile_tracker(folder):
     for words in (["jobs"], ["jobs", "--devices"], ["cancel", "1"]):
         code, said = tune(*words)
         check(code == 0 and "\\x1b]0;owned\\x07" in said, f"tune {words[0]} ended with {code}: {said}")
+        check("forged" not in said, f"tune {words[0]} shows a job that is none: {said}")
     for name in ("../../../x", "/tmp/x", "..", "", ".bashrc", ESCAPE):
         HostileTracker.answers = {"/v1/jobs/1": json.dumps(dict(HostileTracker.job, model=name))}
         code, said = tune("fetch", "1", "--out", "out")
