@@ -225,7 +225,7 @@ class Store final : public Reader {
   // ---- Whole models ----
   /// The time is the store's.
   void add_model_latency(const ModelLatency& latency);
-  /// The latest.
+  /// The latest. `threads`: 0: by however many.
   std::optional<ModelLatency> find_model_latency(const std::string& model_digest, TargetId target,
                                                  int threads);
 

@@ -15,13 +15,13 @@ std::optional<ModelLatency> Store::find_model_latency(const std::string& model_d
                                                       int threads) {
   // The newest, not the fastest: it is of the schedules that are chosen now.
   Query row = database_->query(
-      "SELECT seconds, low, high, n, recorded_ms FROM model_latency "
-      "WHERE model_digest = ? AND target = ? AND threads = ? ORDER BY id DESC LIMIT 1",
+      "SELECT threads, seconds, low, high, n, recorded_ms FROM model_latency "
+      "WHERE model_digest = ?1 AND target = ?2 AND (?3 = 0 OR threads = ?3) ORDER BY id DESC LIMIT 1",
       {model_digest, target, threads});
   if (!row.step()) return std::nullopt;
   return ModelLatency{.model_digest = model_digest,
                       .target = target,
-                      .threads = threads,
+                      .threads = static_cast<int>(row.integer()),
                       .seconds = row.real(),
                       .low = row.real(),
                       .high = row.real(),

@@ -86,6 +86,7 @@ TEST_F(DatabaseCommands, CoverageWeighsByTimeAndComparesWithTheModel) {
   EXPECT_EQ(row["measured_ms"], 3);
   EXPECT_EQ(row["measured_low"], 2.5);
   EXPECT_EQ(row["measured_high"], 4);
+  EXPECT_EQ(query("coverage --model net")[0]["measured_ms"], 3) << "by however many threads";
 }
 
 TEST_F(DatabaseCommands, CoverageIsAsSureAsItsProcessesAgree) {

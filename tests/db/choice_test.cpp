@@ -49,6 +49,27 @@ TEST_F(ChoiceTest, RoundTripByKey) {
   EXPECT_TRUE(store_.problems().empty());
 }
 
+TEST_F(ChoiceTest, TheLatestLatencyIsTheOneOfThoseThreads) {
+  const auto add = [&](int threads, double seconds) {
+    store_.add_model_latency({.model_digest = "digest",
+                              .target = farm_.target,
+                              .threads = threads,
+                              .seconds = seconds,
+                              .low = seconds,
+                              .high = seconds,
+                              .n = 1});
+  };
+  EXPECT_FALSE(store_.find_model_latency("digest", farm_.target, 0));
+  add(1, 3);
+  add(2, 2);
+  EXPECT_EQ(store_.find_model_latency("digest", farm_.target, 1)->seconds, 3);
+  EXPECT_FALSE(store_.find_model_latency("digest", farm_.target, 4));
+  const auto latest = store_.find_model_latency("digest", farm_.target, 0);
+  ASSERT_TRUE(latest);
+  EXPECT_EQ(latest->threads, 2);
+  EXPECT_EQ(latest->seconds, 2);
+}
+
 TEST_F(ChoiceTest, HoldsUntilABetterRecordComes) {
   MeasurementId fast = measured("fast", 1e-3f), lean = measured("lean", 2e-3f);
   store_.set_choice(choice(lean));
