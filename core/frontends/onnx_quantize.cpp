@@ -4,9 +4,11 @@
 #include <cmath>
 
 #include "core/frontends/onnx_arithmetic.h"
+#include "core/frontends/onnx_dims.h"
 #include "core/relay/analysis/call_type.h"
 #include "core/relay/ops/attrs_nn.h"
 #include "core/relay/ops/attrs_tensor.h"
+#include "core/relay/text.h"
 
 namespace lathe::onnx {
 namespace {
@@ -15,8 +17,11 @@ Value call(const char* op, std::vector<Value> args, relay::Attrs attrs = nullptr
   return relay::typed_call(op, std::move(args), std::move(attrs));
 }
 
+/// One number whatever the sizes are: a vector of an open one is none, though a run may give it one element.
+bool is_one_number(const Value& value) { return !has_open_dims(value) && shape_size(shape_of(value)) == 1; }
+
 /// A scale or zero point: of no axes when it is one number.
-Value parameter(const Value& value) { return shape_size(shape_of(value)) == 1 ? reshape(value, {}) : value; }
+Value parameter(const Value& value) { return is_one_number(value) ? reshape(value, {}) : value; }
 
 /// Input i as a zero point; a zero of type `otherwise` when it is missing.
 Value zero_point(const Node& node, size_t i, DataType otherwise) {
@@ -58,9 +63,10 @@ Value dequantized_by_blocks(const Node& node) {
 relay::Attrs scale_attrs(const Node& node, DataType out_dtype) {
   int64_t rank = node.rank(0), axis = node.integer("axis", 1);
   // One number needs no axis, and the default may not exist in a vector.
-  if (shape_size(node.shape(1)) == 1) axis = 0;
+  if (is_one_number(node.in(1))) axis = 0;
   if (node.rank(1) > 1)
-    node.reject("a scale of shape {}, must be a number or a vector", shape_text(node.shape(1)));
+    node.reject("a scale of type {}, must be a number or a vector",
+                relay::print(relay::Type(&type_of(node.in(1)))));
   return make<relay::QuantizeAttrs>(out_dtype, rank == 0 ? 0 : node.axis(axis, rank));
 }
 
@@ -158,8 +164,7 @@ Values q_linear_conv(const Node& node) {
   return {rescaled(node, product, 6, product_scale(node), 1)};
 }
 Values q_linear_matmul(const Node& node) {
-  if (shape_size(node.shape(1)) != 1)
-    node.reject("a scale for each row of the left operand is not supported");
+  if (!is_one_number(node.in(1))) node.reject("a scale for each row of the left operand is not supported");
   Value product = integer_matmul(node, {0, 2, 3, 5});
   return {rescaled(node, product, 6, product_scale(node),
                    static_cast<int64_t>(type_of(product).shape.size()) - 1)};

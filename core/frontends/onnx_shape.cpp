@@ -6,6 +6,7 @@
 #include "core/arith/simplify.h"
 #include "core/frontends/onnx_arithmetic.h"
 #include "core/frontends/onnx_run_sizes.h"
+#include "core/relay/analysis/sizes.h"
 #include "core/relay/ops/attrs_tensor.h"
 #include "core/relay/ops/rule.h"
 #include "core/relay/text.h"
@@ -154,10 +155,12 @@ Values transpose(const Node& node) {
 
 /// By NumPy's rule; of two sizes of which one is open, a number other than 1 is the result's. Two expressions
 /// of one size are to be equal, as for operators that broadcast, which the run checks: a table of 50 places
-/// of which the first n are taken, min(50, n), has n.
+/// of which the first n are taken, min(50, n), has n. The first row of n, min(1, n), leaves any size, or
+/// nothing of it.
 Expr broadcast_dim(const Node& node, const Expr& a, const Expr& b) {
   if (is_int(a, 1) || prove_equal(a, b) || relay::ops::share_variables(a, b)) return b;
   if (is_int(b, 1)) return a;
+  if (relay::is_at_most(b, 1)) return relay::simplify_size(a * b);
   node.reject("cannot tell whether {} and {} are one size", relay::print(a), relay::print(b));
 }
 

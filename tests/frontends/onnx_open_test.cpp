@@ -83,6 +83,26 @@ TEST(OnnxOpen, SlicesBetweenOpenPositions) {
                           node("Slice", {"x", "from", "t", "one"}, {"y"})}));
 }
 
+/// What exporters make of an addition into rows by index: the shape to expand to is that of the first row.
+TEST(OnnxOpen, ExpandsToTheFirstRowOfAnOpenAxis) {
+  const Model model{
+      {ints("zero", {0}), ints("one", {1}), node("Slice", {"x", "zero", "one", "zero"}, {"row"}),
+       node("Shape", {"row"}, {"s"}), node("Expand", {"z", "s"}, {"y"})},
+      input_of("x", {"n", "3"}) + input_of("z", {"m", "3"})};
+  expect_same_at(model, {{{"x", {4, 3}}, {"z", {2, 3}}}, {{"x", {1, 3}}, {"z", {5, 3}}}});
+  EXPECT_EQ(run_at(open_model(model), {{"x", {0, 3}}, {"z", {1, 3}}})[0].shape(), (Shape{0, 3}));
+}
+
+TEST(OnnxOpen, QuantizesByAnOpenAxis) {
+  const Strings nodes = {node("QuantizeLinear", {"x", "scale", "zero"}, {"q"}, integer("axis", -2)),
+                         node("DequantizeLinear", {"q", "scale", "zero"}, {"y"}, integer("axis", -2))};
+  constexpr int64_t kByte = 3;
+  const Model model{
+      nodes, input_of("x", {"b", "t", "6"}) + input_of("scale", {"t"}) + input_of("zero", {"t"}, kByte)};
+  expect_same_at(model, {{{"x", {1, 1, 6}}, {"scale", {1}}, {"zero", {1}}},
+                         {{"x", {2, 5, 6}}, {"scale", {5}}, {"zero", {5}}}});
+}
+
 TEST(OnnxOpen, SplitsAlongAnOpenAxis) {
   expect_same_at({{node("Split", {"x"}, {"a", "b", "c"}, integer("axis", 1))},
                   input_of("x", {"2", "t", "3"}),
