@@ -12,7 +12,10 @@ namespace lathe::tuner {
 relay::Module load_model(const std::string& model, const InputShapes& shapes, const OpenDims& open) {
   if (model.ends_with(".onnx")) {
     onnx::ImportOptions options{.shapes = shapes};
-    if (!open.none()) options.keeps_open = [&](const std::string& dim) { return open.keeps(dim); };
+    if (!open.none()) {
+      options.keeps_open = [&](const std::string& dim) { return open.keeps(dim); };
+      options.least_size = [&](const std::string& dim) { return open.range(dim).min; };
+    }
     return onnx::import_file(model, options).module;
   }
   const bool file = model.ends_with(".relay");

@@ -263,7 +263,11 @@ class Importer {
         continue;
       }
       auto [known, fresh] = open_.try_emplace(dimension_name(input, i));
-      if (fresh) known->second = var(known->first);
+      if (fresh) {
+        known->second = var(known->first);
+        const int64_t least = options_.least_size ? options_.least_size(known->first) : 0;
+        OpenDimensions::current()->bound(known->second, least);
+      }
       shape.emplace_back(known->second);
     }
     relay::Type type = relay::tensor_type(std::move(shape), value.dtype);

@@ -41,6 +41,8 @@ struct ImportOptions {
   /// Whether a dimension that nothing settles stays open, by its name, or as INPUT.AXIS where it has none.
   /// Null: none does.
   std::function<bool(const std::string& dim)> keeps_open = {};
+  /// The least size of a dimension that stays open, which the run sees to. Null: 0 for all.
+  std::function<int64_t(const std::string& dim)> least_size = {};
   /// Whether the sizes that the file states for dimensions of inputs, 1 excepted, are open ones: of equal
   /// numbers one and the same, "d3". Vectors of integers keep theirs.
   bool forget_sizes = false;

@@ -37,8 +37,9 @@ OpenDimensions::~OpenDimensions() { current_dimensions = around_; }
 OpenDimensions* OpenDimensions::current() { return current_dimensions; }
 
 int64_t OpenDimensions::handle(const Expr& dim) {
+  // What is no number keeps the form that types have, which know no bounds.
   const Expr simple = simplify(dim);
-  if (const int64_t* number = as_int(simple)) return *number;
+  if (const Bound bound = bounds_.bound(bounds_.simplify(simple)); bound.is_point()) return bound.min;
   auto found =
       std::find_if(dims_.begin(), dims_.end(), [&](const Expr& known) { return prove_equal(known, simple); });
   if (found == dims_.end()) found = dims_.insert(found, simple);

@@ -9,6 +9,7 @@
 #include <span>
 #include <vector>
 
+#include "core/arith/simplify.h"
 #include "core/frontends/onnx_choices.h"
 #include "core/frontends/onnx_converter.h"
 #include "core/relay/analysis/sizes.h"
@@ -23,6 +24,9 @@ class OpenDimensions {
   OpenDimensions(const OpenDimensions&) = delete;
   OpenDimensions& operator=(const OpenDimensions&) = delete;
 
+  /// The dimension is no smaller in any run.
+  void bound(const Var& dim, int64_t least) { bounds_.bind(dim, {least, INT64_MAX}); }
+  /// A number where the dimension has one size alone, as the first row of an axis that is never empty.
   int64_t handle(const Expr& dim);
   /// The dimension of a handle; another number as itself.
   Expr dim(int64_t number) const;
@@ -55,6 +59,7 @@ class OpenDimensions {
 
  private:
   std::vector<Expr> dims_;
+  Analyzer bounds_;
   std::vector<std::pair<Expr, Place>> places_;
   int64_t fresh_ = 0;
   Choices& choices_;

@@ -2,6 +2,7 @@
 // model imported for that size alone.
 #include <gtest/gtest.h>
 
+#include "core/relay/text.h"
 #include "tests/frontends/onnx_models.h"
 
 namespace lathe::onnx {
@@ -91,6 +92,14 @@ TEST(OnnxOpen, ExpandsToTheFirstRowOfAnOpenAxis) {
       input_of("x", {"n", "3"}) + input_of("z", {"m", "3"})};
   expect_same_at(model, {{{"x", {4, 3}}, {"z", {2, 3}}}, {{"x", {1, 3}}, {"z", {5, 3}}}});
   EXPECT_EQ(run_at(open_model(model), {{"x", {0, 3}}, {"z", {1, 3}}})[0].shape(), (Shape{0, 3}));
+
+  const ImportedModel none_empty =
+      import_bytes(model.file(), "m.onnx",
+                   {.keeps_open = [](const std::string&) { return true; },
+                    .least_size = [](const std::string&) { return int64_t{1}; }});
+  EXPECT_EQ(relay::print(none_empty.module->functions.at("main")->body->checked_type),
+            "Tensor[(m, 3), float32]")
+      << "a single row is no size of its own";
 }
 
 TEST(OnnxOpen, QuantizesByAnOpenAxis) {
