@@ -309,6 +309,17 @@ std::optional<Grade> grade_of_short_rows(const Func& program, const std::vector<
   return grade;
 }
 
+/// Values of the dimensions of `from` in the order in which `to`, the same program over other shapes, has
+/// them: joined dimensions are a product, whose simplest form may begin with another.
+std::vector<DimValues> reordered(const std::vector<DimValues>& dims, const Func& from, const Func& to) {
+  const std::vector<Var> before = dims_of(*from);
+  std::vector<DimValues> result;
+  for (const Var& dim : dims_of(*to))
+    result.push_back(
+        dims.at(static_cast<size_t>(std::find(before.begin(), before.end(), dim) - before.begin())));
+  return result;
+}
+
 /// Of what is no product of matrices.
 std::vector<Grade> image_grades(const Func& program, const Func& joined) {
   std::vector<Grade> grades;
@@ -328,6 +339,7 @@ std::vector<Grade> image_grades(const Func& program, const Func& joined) {
       }
     if (auto single = grade_of_single_taps(program, sizes)) grades.push_back(std::move(*single));
   }
+  const auto first_joined = static_cast<int64_t>(grades.size());
   const ImageSizes sizes(joined);
   const std::vector<DimValues> any = sizes.of_many_rows();
   // Images of one direction that have few rows are all small.
@@ -341,6 +353,8 @@ std::vector<Grade> image_grades(const Func& program, const Func& joined) {
   if (!is_convolution(program))
     if (auto rows = grade_of_short_rows(joined, any)) grades.push_back(std::move(*rows));
   grades.push_back({.dims = any});
+  std::for_each(grades.begin() + first_joined, grades.end(),
+                [&](Grade& grade) { grade.dims = reordered(grade.dims, joined, program); });
   return grades;
 }
 
@@ -463,8 +477,8 @@ Member small_member(const Func& program, const Grade& grade) {
   return {grade.dims, made_for(grade.is_joined ? join_open_dims(small) : small, program, grade.dims), true};
 }
 
-Member bounded_member(const Func& program, const Grade& grade) {
-  return {grade.dims, made_for(with_numbers(program, grade.dims), program, grade.dims, true), true};
+Member bounded_member(const Func& program, const std::vector<DimValues>& dims) {
+  return {dims, made_for(with_numbers(program, dims), program, dims, true), true};
 }
 
 /// There is something to schedule for what the grade is made for. What has no number is refused when it is
@@ -547,10 +561,13 @@ std::vector<Member> family_within(const Func& program, const KnownDims& known) {
   grades.insert(grades.end(), last.begin(), last.end());
   std::vector<Member> family;
   for (const Grade& grade : grades) {
-    if (grade.has_short_rows)
-      family.push_back(bounded_member(base, grade));
-    else
-      family.push_back(grade.is_small ? small_member(program, grade) : member_of(base, grade.dims));
+    if (grade.is_small) {
+      family.push_back(small_member(program, grade));
+      continue;
+    }
+    const std::vector<DimValues> dims = reordered(grade.dims, program, base);
+    family.push_back(grade.has_short_rows ? bounded_member(base, dims) : member_of(base, dims));
+    family.back().dims = grade.dims;
   }
   return family;
 }

@@ -280,6 +280,31 @@ func main[n0, n1](x: float32[n0, n1 + 1]) -> (y: float32[n0]) {
   EXPECT_GT(loops_along_rows(family[1]), 0);
 }
 
+/// Joined rows are a product whose simplest form begins with another dimension than the program.
+TEST(Family, JoinedDimensionsKeepTheirValues) {
+  const tir::Func product = tir::parse_func(R"(
+func main[n0, n1](x: float32[n0 * 7, max(0, n1 // 8 - 1), 16], w: float32[64, 16]) -> (y: float32[n0 * 7, max(0, n1 // 8 - 1), 64]) @constants=2 {
+  block root {
+    for i in 0..n0 * 7 { for j in 0..max(0, n1 // 8 - 1) { for c in 0..64 { for k in 0..16 {
+      block b(spatial r in 0..n0 * 7 = i, spatial q in 0..max(0, n1 // 8 - 1) = j, spatial o in 0..64 = c, reduce s in 0..16 = k) {
+        reads x[r, q, s], w[o, s]
+        writes y[r, q, o]
+        init { y[r, q, o] = 0.0 }
+        y[r, q, o] = y[r, q, o] + x[r, q, s] * w[o, s]
+  } } } } } }
+})");
+  const Var batch = tir::dims_of(*product)[0], length = tir::dims_of(*product)[1];
+  bool has_one = false;
+  for (const Member& member : family_of(product)) {
+    const bool one = member.dims[0].is_number(), any = !member.dims[1].is_number();
+    has_one |= one && any;
+    const std::vector<Var> open = tir::dims_of(*member.program);
+    EXPECT_EQ(std::count(open.begin(), open.end(), batch), !one) << tir::print(member.program);
+    EXPECT_EQ(std::count(open.begin(), open.end(), length), any) << tir::print(member.program);
+  }
+  EXPECT_TRUE(has_one);
+}
+
 /// The frames of all clips are a batch, however many a clip has: a kernel is made for one of them, as of
 /// images.
 TEST(Family, FramesOfClipsAreABatch) {
