@@ -93,9 +93,20 @@ bool is_never_negative(const Expr& e, const std::vector<Var>& dims) {
   return known.can_prove(less_equal(Expr(0), e));
 }
 
-/// One such expression with a name, where its dimensions have no other use.
-std::optional<Func> with_product_named(const Func& func) {
-  for (const Expr& e : products_in_shapes(func)) {
+/// Multiples of a dimension, n * 7, as extents of parameters.
+std::vector<Expr> multiples_in_shapes(const Func& func) {
+  std::vector<Expr> found;
+  for (const Buffer& param : func->params)
+    for (const Expr& extent : param->shape) {
+      const auto* b = extent.as<Binary>();
+      if (b && b->op == BinaryOp::kMul && b->a.as<VarNode>() && as_int(b->b)) found.push_back(extent);
+    }
+  return found;
+}
+
+/// One of the expressions with a name, where its dimensions have no other use.
+std::optional<Func> with_one_named(const Func& func, const std::vector<Expr>& expressions) {
+  for (const Expr& e : expressions) {
     const std::vector<Var> dims = dims_of(*func);
     Names used;
     post_order(e, [&](const NodeRef& node) {
@@ -140,9 +151,15 @@ Func with_own_dims(const Func& func) {
   if (products_in_shapes(func).empty() && places_of_dims(*func)) return func;
   const Func simple = with_simple_dims(with_simple_shapes(func));
   Func own = simple;
-  while (auto named = with_product_named(own)) own = *named;
+  while (auto named = with_one_named(own, products_in_shapes(own))) own = *named;
   while (auto named = with_sum_named(own, 0)) own = *named;
-  return own != simple && places_of_dims(*own) ? own : func;
+  // That a dimension is a multiple is worth less than that another one has a name.
+  while (own != simple && !places_of_dims(*own)) {
+    auto named = with_one_named(own, multiples_in_shapes(own));
+    if (!named) return func;
+    own = *named;
+  }
+  return own != simple ? own : func;
 }
 
 Func with_dims_of_results(const Func& func) {

@@ -53,6 +53,15 @@ TEST(OwnDims, NamesWhatTheProgramNeeds) {
             "f[d0, d1](x: float32[d0 * d1 * 4, 4], z: float32[d0, d1]) -> (y: float32[d0 * d1 * 4])");
 }
 
+/// A multiple keeps its dimension, unless that keeps another expression from having a name.
+TEST(OwnDims, NamesMultiplesBesideProducts) {
+  EXPECT_EQ(signature_of(with_own_dims(
+                program("c, n", "max(0, n // 8 - 1)", ", z: float32[7 * c, max(0, n // 8 - 1)]"))),
+            "f[d1, d0](x: float32[d1, 4], z: float32[d0, d1]) -> (y: float32[d1])");
+  const Func used = program("c, n", "n // 8", ", z: float32[7 * c, 3 * c]");
+  EXPECT_EQ(with_own_dims(used), used);
+}
+
 TEST(OwnDims, LeavesWhatHasOtherUses) {
   for (const Func& func :
        {program("n", "n"), program("n, m", "n + m"), program("n", "n // 2", ", z: float32[n]"),
