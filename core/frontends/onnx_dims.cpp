@@ -278,16 +278,37 @@ Value padded_along(const Value& value, int64_t axis, const Expr& before, const E
   return concatenated(parts, axis);
 }
 
+namespace {
+
+/// Where the slice ends if that is a number, counted from either end of the axis.
+std::optional<int64_t> end_of(const relay::Slice& slice, const Expr& extent) {
+  if (!as_int(slice.begin) || slice.stride < 1) return std::nullopt;
+  if (as_int(slice.count)) return int_value(slice.begin) + int_value(slice.count) * slice.stride;
+  if (slice.stride > 1) return std::nullopt;
+  // Of an axis that may be shorter than what is cut off a slice has max(0, n - 3) elements.
+  const auto* at_least = slice.count.as<Binary>();
+  const bool may_be_cut_off = at_least && at_least->op == BinaryOp::kMax;
+  for (const Expr& count :
+       may_be_cut_off ? std::vector{at_least->a, at_least->b} : std::vector{slice.count}) {
+    const Expr left = simplify(extent - slice.begin - count);
+    if (!as_int(left) || int_value(left) < 0) continue;
+    const int64_t end = int_value(left) == 0 ? relay::kBeyondAnyAxis : -int_value(left);
+    const auto same = relay::numpy_slice(slice.begin, end, 1, extent);
+    if (same && prove_equal(same->begin, slice.begin) && prove_equal(same->count, slice.count)) return end;
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
 Value sliced_by(const Value& value, int64_t axis, const relay::Slice& slice) {
   const Expr extent = dims_of(value).at(static_cast<size_t>(axis));
   if (is_int(slice.begin, 0) && slice.stride == 1 && prove_equal(slice.count, extent)) return value;
-  if (as_int(slice.begin) && as_int(slice.count) && slice.stride > 0) {
-    const int64_t begin = int_value(slice.begin), end = begin + int_value(slice.count) * slice.stride;
-    return emit(
-        "strided_slice", {value},
-        make<relay::StridedSliceAttrs>(relay::Ints{begin}, relay::Ints{end}, relay::Ints{slice.stride},
-                                       std::string("end"), std::optional<relay::Ints>(relay::Ints{axis})));
-  }
+  if (const std::optional<int64_t> end = end_of(slice, extent))
+    return emit("strided_slice", {value},
+                make<relay::StridedSliceAttrs>(relay::Ints{int_value(slice.begin)}, relay::Ints{*end},
+                                               relay::Ints{slice.stride}, std::string("end"),
+                                               std::optional<relay::Ints>(relay::Ints{axis})));
   Value places = counted_to(slice.count);
   if (slice.stride != 1) places = times(places, scalar(kInt64, static_cast<double>(slice.stride)));
   if (!is_int(slice.begin, 0)) places = plus(places, number_of(slice.begin));

@@ -1,5 +1,6 @@
 // Models whose dimensions stay open, run by the interpreter at several sizes: each result is that of the same
 // model imported for that size alone.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "core/relay/text.h"
@@ -7,6 +8,8 @@
 
 namespace lathe::onnx {
 namespace {
+
+using ::testing::HasSubstr;
 
 ImportedModel open_model(const Model& model) {
   return import_bytes(model.file(), "m.onnx", {.keeps_open = [](const std::string&) { return true; }});
@@ -59,6 +62,32 @@ TEST(OnnxOpen, SlicesAlongAnOpenAxis) {
     SCOPED_TRACE(fmt::format("{}:{}:{}", start, end, step));
     expect_same(nodes);
   }
+}
+
+/// Elements that lie one behind the other are not gathered by computed places.
+TEST(OnnxOpen, SlicesWithNumbersAtBothEndsAreNoGathers) {
+  auto imported = [](const Strings& nodes) {
+    const Model model{nodes, input_of("x", {"b", "t", "6"})};
+    return relay::print(open_model(model).module);
+  };
+  for (const auto& [start, end] :
+       std::vector<std::pair<int64_t, int64_t>>{{1, INT64_MAX}, {0, -1}, {2, -3}}) {
+    Strings nodes;
+    nodes.push_back(slice({start}, {end}, {1}, {1}, nodes));
+    EXPECT_THAT(imported(nodes), HasSubstr("strided_slice"));
+  }
+  // A window of a padded axis, as many as there were before it was padded.
+  const Strings shifted = {node("Shape", {"x"}, {"s"}),
+                           ints("i1", {1}),
+                           ints("one", {1}),
+                           ints("three", {3}),
+                           node("Gather", {"s", "i1"}, {"t"}),
+                           ints("pads", {0, 2, 0, 0, 2, 0}),
+                           node("Pad", {"x", "pads"}, {"p"}),
+                           node("Add", {"t", "three"}, {"end"}),
+                           node("Slice", {"p", "three", "end", "one"}, {"y"})};
+  EXPECT_THAT(imported(shifted), HasSubstr("strided_slice"));
+  expect_same(shifted);
 }
 
 /// s: the shape of x; t: its second dimension, a vector.
