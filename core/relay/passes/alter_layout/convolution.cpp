@@ -181,8 +181,12 @@ Blocked grouped_convolution(BlockedGraph& graph, const Call& e, Channels c) {
   }
   // All groups in one: an ordinary convolution with zeros in its kernel.
   if (c.groups == 1) return whole_convolution(graph, e, c, kernel);
-  int64_t products = products_at_once(e), out_block = graph.blocks.of_group(c.out, products);
-  if (!out_block || !has_constant_shape(*tensor_type_of(e.args[0]))) return {};
+  // Groups are filled up and cut apart again by reshapes to numbers: with open sizes channels have to divide.
+  const bool is_open = !has_constant_shape(*tensor_type_of(e.args[0]));
+  const int64_t products = products_at_once(e), out_block = is_open
+                                                                ? graph.blocks.exact_results(c.out, products)
+                                                                : graph.blocks.of_group(c.out, products);
+  if (!out_block) return {};
   // Of a group's channels rather none is filled up: that would take a copy of the data.
   int64_t usual = graph.blocks.exact(c.in, products);
   if (!usual || usual % 4 != 0) {
@@ -193,6 +197,7 @@ Blocked grouped_convolution(BlockedGraph& graph, const Call& e, Channels c) {
   // A block of the data must not reach into the next group.
   if (c.in % in_block) in_block = usual;
   int64_t in = round_up(c.in, in_block), out = round_up(c.out, out_block);
+  if (is_open && in != c.in) return {};
   Expr data = in == c.in ? graph.as_blocked(e.args[0], in_block).expr
                          : transform(with_group_channels(graph.visit(e.args[0]), c.groups, in), "NCHW",
                                      data_layout(in_block));
