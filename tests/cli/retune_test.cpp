@@ -191,8 +191,9 @@ TEST_F(Retunes, ADeviceIsWhoseKnowledgeIsTaken) {
 
 TEST_F(Retunes, AnInterruptedOneGoesOnWhenItIsCalledAgain) {
   as_if_found_by("farm1");
-  const Finished stopped =
-      run_command("timeout -s INT 6 " TUNE " retune --threads 1 --time 100s --json --db " + path("t.db"));
+  // In the foreground: else `timeout` signals its group as well, and a second interrupt ends all at once.
+  const Finished stopped = run_command(
+      "timeout --foreground -s INT 6 " TUNE " retune --threads 1 --time 100s --json --db " + path("t.db"));
   ASSERT_THAT(stopped.output, HasSubstr("nothing measured is lost. The same command goes on"));
   nlohmann::json before;
   for (const std::string& line : split_text(stopped.output, '\n'))

@@ -4,9 +4,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <deque>
 #include <map>
 #include <set>
+#include <thread>
 
 #include "core/support/temporary_folder.h"
 #include "tracker/carry_out.h"
@@ -62,6 +64,8 @@ class SmallFarm final : public FarmClient {
     joined_.erase(worker);
   }
   void sing(const std::string& worker) {
+    // The database's milliseconds tell what was measured before a canary from what was measured since.
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
     say(worker,
         wire::Canary{
             .number = ++canaries_[worker], .kernels = 1, .compute_seconds = 1e-5, .memory_seconds = 1e-5});
