@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "core/support/error.h"
 #include "core/tir/builder.h"
 #include "core/tir/lower.h"
 #include "core/tir/machine.h"
