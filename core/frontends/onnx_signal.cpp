@@ -184,7 +184,7 @@ Value with_mirror_image(const Value& half, const Fourier& f, bool negative) {
 }
 
 /// x (rows, in, 1 or 2): real numbers, or real and imaginary parts; (rows, out, 2), or 1 of a real result.
-Value transformed(const Node& node, const Value& x, const Fourier& f, bool real_result) {
+Value spectrum(const Node& node, const Value& x, const Fourier& f, bool real_result) {
   const Ints shape = shape_of(x), one{shape[0], f.out, 1};
   auto part = [&](int64_t i) {
     return i < shape[2] ? reshape(sliced(x, 2, i, i + 1), {shape[0], shape[1]}) : Value();
@@ -236,7 +236,7 @@ Values dft(const Node& node) {
   Value x = transposed(resized(node.in(0), axis, f.in), order);
   Ints shape = shape_of(x);
   Value flat = reshape(x, {shape_size(std::span(shape).first(shape.size() - 2)), f.in, shape.back()});
-  Value result = transformed(node, flat, f, inverse && onesided);
+  Value result = spectrum(node, flat, f, inverse && onesided);
   shape[shape.size() - 2] = f.out;
   shape.back() = shape_of(result).back();
   return {transposed(reshape(result, shape), back)};
@@ -259,7 +259,7 @@ Values stft(const Node& node) {
                       make<relay::TakeAttrs>(int64_t{0}, std::optional<int64_t>(1), std::string("clip")));
   if (node.has(2)) frames = times(frames, reshape(node.in(2), {length, 1}));
   Fourier f{length, node.integer("onesided", 1) ? length / 2 + 1 : length, length};
-  Value result = transformed(node, reshape(frames, {signal[0] * count, length, signal[2]}), f, false);
+  Value result = spectrum(node, reshape(frames, {signal[0] * count, length, signal[2]}), f, false);
   return {reshape(result, {signal[0], count, f.out, 2})};
 }
 
