@@ -133,46 +133,5 @@ TEST(OnnxPool, BlocksAddUpToAnImage) {
   }
 }
 
-/// By the first column.
-double determinant(const std::vector<std::vector<double>>& m) {
-  if (m.empty()) return 1;
-  double sum = 0;
-  for (size_t i = 0; i < m.size(); ++i) {
-    std::vector<std::vector<double>> minor;
-    for (size_t k = 0; k < m.size(); ++k)
-      if (k != i) minor.emplace_back(m[k].begin() + 1, m[k].end());
-    sum += (i % 2 == 0 ? 1 : -1) * m[i][0] * determinant(minor);
-  }
-  return sum;
-}
-
-TEST(OnnxPool, Determinants) {
-  for (int64_t n = 1; n <= 7; ++n) {
-    Tensor x = random_tensor({5, n, n}, kFloat32, 6);
-    // Rows must be swapped; then one whose rows depend on each other; then zeros.
-    x.set(0, 0);
-    for (int64_t j = 0; j < n && n > 1; ++j) x.set(n * n + (n - 1) * n + j, 2 * x.value(n * n + j));
-    for (int64_t j = 0; j < n * n; ++j) x.set(2 * n * n + j, 0);
-    const Tensor y = run("Det", {x})[0];
-    ASSERT_EQ(y.shape(), Ints{5});
-    for (int64_t b = 0; b < 5; ++b) {
-      std::vector<std::vector<double>> m(static_cast<size_t>(n), std::vector<double>(static_cast<size_t>(n)));
-      for (int64_t i = 0; i < n * n; ++i)
-        m[static_cast<size_t>(i / n)][static_cast<size_t>(i % n)] = x.value(b * n * n + i);
-      EXPECT_NEAR(y.value(b), determinant(m), 1e-5) << b << " of " << n;
-    }
-  }
-  EXPECT_EQ(run("Det", {floats({1, 2, 3, 4}, {2, 2})})[0].shape(), Ints{});
-  // Of many rows the vectors are whole and cut.
-  for (int64_t n : {16, 37}) {
-    Tensor x({n, n}, kFloat64);
-    for (int64_t i = 0; i < n * n; ++i) x.set(i, 0);
-    for (int64_t i = 0; i < n; ++i) x.set(i * n + (i + 1) % n, i % 2 ? 2 : 0.5);
-    EXPECT_NEAR(run("Det", {x})[0].value(0), n % 2 ? 0.5 : -1, 1e-12) << "a cycle of " << n;
-  }
-  EXPECT_THROW(run("Det", {floats({1, 2}, {1, 2})}), Error);
-  EXPECT_THROW(run("Det", {floats({1, 2}, {2})}), Error);
-}
-
 }  // namespace
 }  // namespace lathe::onnx

@@ -1,4 +1,5 @@
 // Determinants of square matrices.
+#include "core/arith/simplify.h"
 #include "core/relay/ops/families.h"
 #include "core/relay/ops/order_rows.h"
 #include "core/relay/ops/row_programs.h"
@@ -34,22 +35,18 @@ class Elimination {
         swapped_(tir::buffer("swapped", {Expr(kLanes)}, x->dtype, tir::Scope::kLocal)) {}
 
   tir::Stmt steps() const {
-    tir::Stmt all = tir::seq({det_.set(number(1)),
-                              loop("i", size_,
-                                   [&](const Expr& i) {
-                                     return for_vectors(
-                                         size_, [&](const Expr& j) { return set(i, j, load(x_, at(i, j))); });
-                                   }),
-                              loop("k", size_, [&](const Expr& k) { return eliminate(k); }),
-                              // Of a matrix without elements there is no place, nor a determinant but 1.
-                              make<tir::If>(less(Expr(0), size_), set(0, 0, det_.value()))});
+    tir::Stmt all = tir::seq(
+        {det_.set(number(1)),
+         loop("i", size_,
+              [&](const Expr& i) {
+                return for_vectors(size_, [&](const Expr& j) { return set(i, j, load(x_, at(i, j))); });
+              }),
+         loop("k", size_, [&](const Expr& k) { return eliminate(k); }), set(0, 0, det_.value())});
     for (const Buffer& buffer :
          {det_.buffer(), largest_.buffer(), factor_.buffer(), pivot_.buffer(), swapped_})
       all = make<tir::Alloc>(buffer, all);
-    for (size_t d = vars_.size() - 2; d-- > 0;)
-      all = tir::for_loop(vars_[d], x_->shape[d], all,
-                          d == 0 ? tir::Iteration::kParallel : tir::Iteration::kSerial);
-    return all;
+    return for_all(
+        x_->shape, vars_, [&](size_t d) { return d + 2 >= vars_.size(); }, all);
   }
 
  private:
@@ -123,14 +120,15 @@ class Elimination {
 };
 
 Buffers det(FuncBuilder& f, const Attrs&, Inputs in, const Type& result) {
-  const Buffer left = f.opaque("left", in[0]->shape, in[0]->dtype, {in[0]},
+  // A matrix without elements has a determinant, too: 1.
+  Shape shape = in[0]->shape;
+  for (size_t d : {shape.size() - 2, shape.size() - 1}) shape[d] = simplify(max(shape[d], Expr(1)));
+  const Buffer left = f.opaque("left", shape, in[0]->dtype, {in[0]},
                                [&](const Buffer& out) { return Elimination(in[0], out).steps(); });
-  const Expr size = in[0]->shape.back();
   return {f.compute("det", tensor_of(result).shape, [&](Vars i) {
     std::vector<Expr> indices = as_indices(i);
     indices.insert(indices.end(), 2, Expr(0));
-    const Expr one = constant(in[0]->dtype, 1);
-    return is_zero(size) ? one : load(left, indices);
+    return load(left, indices);
   })};
 }
 
