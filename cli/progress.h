@@ -45,8 +45,8 @@ class ProgressLine {
 /// The line about a choice over the whole model while it is made; "" before there is one.
 std::string choice_text(const tuner::ChoiceStatus& status);
 
-/// The name of a task as a column of `width` bytes has it: of a longer one the beginning, which is the
-/// model's, and the end, which is the kernel's.
+/// A name as a column of `width` bytes has it: of a longer one the beginning and the end, of which a task's
+/// are the model and the kernel.
 std::string in_column(std::string_view name, size_t width);
 
 /// 12.3 us, 4.56 ms, 1.2 s; "-" for 0.

@@ -132,15 +132,20 @@ int64_t tile_of(int64_t extent, const Target& target) {
                            static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(extent))));
 }
 
-/// Its loops inside `around`: rows are vectors, along the last dimension of what it writes, one after
-/// another.
-void load_rows(Schedule& s, BlockHandle rows, LoopHandle around) {
+std::vector<LoopHandle> loops_inside(Schedule& s, BlockHandle block, LoopHandle around) {
   std::vector<LoopHandle> inner;
   bool below = false;
-  for (LoopHandle loop : s.get_loops(rows)) {
+  for (LoopHandle loop : s.get_loops(block)) {
     if (below) inner.push_back(loop);
     below |= s[loop]->var == s[around]->var;
   }
+  return inner;
+}
+
+/// Its loops inside `around`: rows are vectors, along the last dimension of what it writes, one after
+/// another.
+void load_rows(Schedule& s, BlockHandle rows, LoopHandle around) {
+  std::vector<LoopHandle> inner = loops_inside(s, rows, around);
   const Ref<Block> copy = s[rows];
   const Expr& last = copy->body.as<Store>()->indices.back();
   const auto runs_along = [&](LoopHandle loop) {
@@ -176,12 +181,8 @@ std::vector<LoopHandle> cut(Schedule& s, LoopHandle loop, int64_t extent, int64_
 /// Of `block`, in one of the loop `around` it; loops of open extents do not count.
 double iterations_inside(Schedule& s, BlockHandle block, LoopHandle around) {
   double count = 1;
-  bool below = false;
-  for (LoopHandle loop : s.get_loops(block)) {
-    if (const int64_t* extent = as_int(s[loop]->extent); below && extent)
-      count *= static_cast<double>(*extent);
-    below |= s[loop]->var == s[around]->var;
-  }
+  for (LoopHandle loop : loops_inside(s, block, around))
+    if (const int64_t* extent = as_int(s[loop]->extent)) count *= static_cast<double>(*extent);
   return count;
 }
 
