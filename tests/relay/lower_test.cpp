@@ -44,6 +44,37 @@ TEST(Lower, ViewsMoveNothing) {
   EXPECT_FALSE(moves_nothing({1, 2, 4, 4}, "NCHW", "NHWC"));
 }
 
+int64_t iterations_of(const tir::Block& block) {
+  int64_t iterations = 1;
+  for (const tir::BlockIter& iter : block.iters) iterations *= int_value(iter.extent);
+  return iterations;
+}
+
+/// How many elements the blocks of this name compute.
+int64_t results_of(const tir::Func& program, const std::string& name) {
+  int64_t results = 0;
+  post_order(program->body, [&](const NodeRef& node) {
+    const auto* block = node.as<tir::Block>();
+    if (block && block->name == name) results += iterations_of(*block);
+  });
+  return results;
+}
+
+/// The program of a resize from 5 x 7 pixels.
+tir::Func resize(const Index& size) {
+  auto attrs = std::make_unique<ResizeAttrs>();
+  attrs->size = size, attrs->method = "linear", attrs->coordinate_transformation_mode = "half_pixel";
+  Var x = typed_var({1, 3, 5, 7});
+  return lower_function(function({x}, typed_call("image.resize2d", {x}, seal(std::move(attrs)))), "resize");
+}
+
+/// Along lines pixels are gathered: of as few lines as there are before or after the other axis.
+TEST(Lower, ResizesTheLinesOfTheSmallerImage) {
+  EXPECT_EQ(results_of(resize({20, 28}), "lines"), 3 * 5 * 28);
+  EXPECT_EQ(results_of(resize({20, 4}), "lines"), 3 * 5 * 4);
+  EXPECT_EQ(results_of(resize({3, 28}), "lines"), 3 * 3 * 7);
+}
+
 /// What windows at a border are divided by is computed once for all channels, not for each result.
 TEST(Lower, CountsWindowsOnceForAllChannels) {
   Var x = typed_var({1, 30, 11, 11});
@@ -51,21 +82,18 @@ TEST(Lower, CountsWindowsOnceForAllChannels) {
   attrs->pool_size = {3, 3}, attrs->strides = {2, 2}, attrs->padding = {1, 1};
   const tir::Func program =
       lower_function(function({x}, typed_call("nn.avg_pool2d", {x}, seal(std::move(attrs)))), "pool");
-  int64_t results = 0, counted = 0;
+  int64_t counted = 0;
   post_order(program->body, [&](const NodeRef& node) {
     const auto* block = node.as<tir::Block>();
     if (!block || block->iters.empty()) return;
-    int64_t iterations = 1;
-    for (const tir::BlockIter& iter : block->iters) iterations *= int_value(iter.extent);
     bool counts = false;
     post_order(block->body, [&](const NodeRef& inner) {
       const auto* cast = inner.as<Cast>();
       counts |= cast && cast->dtype.is_float() && cast->value.dtype().is_int();
     });
-    counted += counts ? iterations : 0;
-    results += block->name == "average" ? iterations : 0;
+    counted += counts ? iterations_of(*block) : 0;
   });
-  EXPECT_EQ(results, 30 * 36);
+  EXPECT_EQ(results_of(program, "average"), 30 * 36);
   EXPECT_EQ(counted, 36);
 }
 

@@ -224,6 +224,16 @@ std::vector<Resized> resized_axes(const ResizeAttrs& a, const Layout& layout, co
   return result;
 }
 
+/// Outer axes are combined first: whole vectors, and few enough for the inner ones to find them in the cache.
+/// But along the innermost one pixels are gathered, which costs more than the rest: of the source's lines
+/// where the outer axes make more of them.
+bool lines_first(const std::vector<Resized>& axes, size_t rank) {
+  if (axes.size() < 2 || axes.back().dim + 1 != static_cast<int>(rank)) return false;
+  double outer = 1;
+  for (size_t k = 0; k + 1 < axes.size(); ++k) outer *= axes[k].axis.factor.value_or(1);
+  return outer > 1;
+}
+
 /// `image` with the taps of one axis combined: more than a few in a loop.
 Buffer combined(FuncBuilder& f, const char* name, const Buffer& image, const Resized& along, const Taps& taps,
                 const std::function<Expr(Vars, const Expr&)>& pixel) {
@@ -254,7 +264,8 @@ Buffer resized(FuncBuilder& f, const ResizeAttrs& a, int rank, const Buffer& x, 
   const ResizeMethod method = *resize_method(a.method);
   const std::string letters = spatial_letters(rank);
   const bool crop = a.coordinate_transformation_mode == "tf_crop_and_resize" && !a.roi.empty();
-  const std::vector<Resized> axes = resized_axes(a, layout_or(a.layout, "NC", rank), letters, x, type, crop);
+  std::vector<Resized> axes = resized_axes(a, layout_or(a.layout, "NC", rank), letters, x, type, crop);
+  if (lines_first(axes, x->shape.size())) std::rotate(axes.begin(), axes.end() - 1, axes.end());
   const DataType real = sum_dtype(x);
   // The weights of a row are those of all its pixels: computed once, in tables, not at each pixel.
   std::vector<Taps> taps;
@@ -276,7 +287,6 @@ Buffer resized(FuncBuilder& f, const ResizeAttrs& a, int rank, const Buffer& x, 
       for (size_t k = 0; k < axes.size(); ++k) source[axes[k].dim] = taps[k].at(i[axes[k].dim], Expr(0));
       return pixel(i, load(x, source));
     });
-  // Outer axes first: whole vectors of them, and few enough for the inner ones to find them in the cache.
   Buffer image = x;
   for (size_t k = 0; k + 1 < axes.size(); ++k)
     image = combined(f, "lines", image, axes[k], taps[k], [](Vars, const Expr& sum) { return sum; });
