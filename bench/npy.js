@@ -5,7 +5,23 @@ const fs = require('fs');
 const types = {
   float32: [Float32Array, '<f4'], float64: [Float64Array, '<f8'], int64: [BigInt64Array, '<i8'], int32: [Int32Array, '<i4'],
   int16: [Int16Array, '<i2'], int8: [Int8Array, '|i1'], uint8: [Uint8Array, '|u1'], bool: [Uint8Array, '|b1'],
+  uint16: [Uint16Array, '<u2'], uint32: [Uint32Array, '<u4'], uint64: [BigUint64Array, '<u8'],
+  float16: [Uint16Array, '<f2'], // their bits: Node 20 has no Float16Array
 };
+
+/** The bits of the float16 nearest to x, ties to even. REQUIRES: |x| < 65520. */
+function float16Bits(x) {
+  const magnitude = Math.abs(x), exponent = Math.max(-14, Math.floor(Math.log2(magnitude || 1e-9))), unit = 2 ** (exponent - 10);
+  const down = Math.floor(magnitude / unit), rest = magnitude / unit - down;
+  const mantissa = down + (rest > 0.5 || (rest === 0.5 && down % 2 === 1) ? 1 : 0); // of 2048 it carries into the exponent
+  return (x < 0 ? 0x8000 : 0) + (mantissa < 1024 ? 0 : (exponent + 14) << 10) + mantissa;
+}
+
+function float16Value(bits) {
+  const exponent = (bits >> 10) & 31, mantissa = bits & 1023, sign = bits & 0x8000 ? -1 : 1;
+  if (exponent === 31) return mantissa ? NaN : sign * Infinity;
+  return sign * (exponent ? (1024 + mantissa) * 2 ** (exponent - 25) : mantissa * 2 ** -24);
+}
 
 function writeNpy(file, { type, shape, data }) {
   let header = `{'descr': '${types[type][1]}', 'fortran_order': False, 'shape': (${shape.join(', ')}${shape.length === 1 ? ',' : ''}), }`;
@@ -37,7 +53,8 @@ function randomTensor(type, shape, seed) {
   const size = shape.reduce((a, b) => a * b, 1), data = new types[type][0](size);
   for (let i = 0; i < size; i++) {
     const real = (uniform() + uniform() + uniform() + uniform() - 2) * 1.7320508;
-    data[i] = type.startsWith('float') ? real : type === 'int64' ? BigInt(Math.floor(uniform() * 10)) : Math.floor(uniform() * (type === 'bool' ? 2 : 10));
+    const integer = () => Math.floor(uniform() * (type === 'bool' ? 2 : 10));
+    data[i] = type === 'float16' ? float16Bits(real) : type.startsWith('float') ? real : type.endsWith('int64') ? BigInt(integer()) : integer();
   }
   return { type, shape, data };
 }
@@ -60,9 +77,10 @@ function inputShapes(inputs, given) {
 /** max |a-b| / max |b|; Infinity when the shapes differ. */
 function maxRelativeError(a, b) {
   if (a.dims.join() !== b.dims.join()) return Infinity;
+  const number = ({ type, data }, i) => (type === 'float16' ? float16Value(data[i]) : Number(data[i]));
   let difference = 0, largest = 0;
   for (let i = 0; i < b.data.length; i++) {
-    const x = Number(a.data[i]), y = Number(b.data[i]);
+    const x = number(a, i), y = number(b, i);
     if (Number.isNaN(x) && Number.isNaN(y)) continue;
     if (x !== y) difference = Math.max(difference, Number.isFinite(x) && Number.isFinite(y) ? Math.abs(x - y) : Infinity);
     if (Number.isFinite(y)) largest = Math.max(largest, Math.abs(y));
