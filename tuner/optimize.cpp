@@ -95,8 +95,8 @@ relay::Module optimize_program(const relay::Module& module, const Target& target
                                               kDeadCode, kInferType};
   const relay::PassContext context{.target = target, .evaluate = constant_evaluator()};
   check_dataflow_blocks(module);
-  relay::Module typed =
-      relay::run_passes(module, std::vector{kInlineDataflow, kInferType, kSpecialize}, context);
+  relay::Module typed = relay::run_passes(
+      module, std::vector{kInlineDataflow, kInferType, kSpecialize, kWidenHalves, kInferType}, context);
   typed = relay::map_functions(typed, [](const auto& function) { return program::shorten(function); });
   typed = relay::run_passes(typed, kProgramPasses, context);
   auto outlined = mutate(*program::outline_stretches(typed));

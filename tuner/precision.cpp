@@ -119,8 +119,8 @@ using enum relay::PassId;
 /// Batch norms become scales and shifts, these fold into the weights before them: what is quantized or
 /// narrowed are then the weights that run.
 constexpr relay::PassId kFoldBatchNorms[] = {
-    kInferType,    kSimplifyInference, kConvTransposeToConv, kCanonicalizeOps, kConv3dToConv2d, kCropKernels,
-    kSimplifyExpr, kKeepMatrices,      kFoldConstant,        kFoldScaleAxis,   kFoldConstant};
+    kInferType,   kWidenHalves,  kSimplifyInference, kConvTransposeToConv, kCanonicalizeOps, kConv3dToConv2d,
+    kCropKernels, kSimplifyExpr, kKeepMatrices,      kFoldConstant,        kFoldScaleAxis,   kFoldConstant};
 
 relay::Module run(const relay::Module& module, std::span<const relay::PassId> passes) {
   return relay::run_passes(module, passes, {.evaluate = constant_evaluator()});

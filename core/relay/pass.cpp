@@ -30,6 +30,7 @@
 #include "core/relay/passes/specialize.h"
 #include "core/relay/passes/to_float64.h"
 #include "core/relay/passes/to_mixed_precision.h"
+#include "core/relay/passes/widen_halves.h"
 #include "core/relay/passes/widen_products.h"
 #include "core/relay/text.h"
 
@@ -60,6 +61,9 @@ Module alter_layouts(const Module& module, const PassContext& context) {
 Module widen_operands(const Module& module, const PassContext& context) {
   return widen_products(module, NarrowCosts(context.target));
 }
+Module widen_float16(const Module& module, const PassContext& context) {
+  return widen_halves(module, NarrowCosts(context.target));
+}
 Module mixed_precision(const Module& module, const PassContext& context) {
   return to_mixed_precision(module, NarrowCosts(context.target));
 }
@@ -85,6 +89,7 @@ constexpr Pass kPasses[] = {
     {kCanonicalizeQnn, "canonicalize_qnn", "operators on quantized tensors become integer arithmetic and scales", 0, kTypes, plain<canonicalize_qnn>},
     {kToMixedPrecision, "to_mixed_precision", "convolutions and dense layers multiply bfloat16, tensors are stored as bfloat16", 0, kTypes, mixed_precision},
     {kToFloat64, "to_float64", "all real numbers become float64, those given to main by casts", 0, {}, plain<to_float64>},
+    {kWidenHalves, "widen_halves", "float16 becomes float32 where processors compute on it as such", 0, kTypes, widen_float16},
     {kFoldConstant, "fold_constant", "expressions of constants become constants", 2, kTypes, fold_constants, nullptr, kKeepsTypes},
     {kFoldScaleAxis, "fold_scale_axis", "scales along channels move into the weights of convolutions and dense layers", 3, kTypes, plain<fold_scale_axis>, nullptr, kKeepsTypes},
     {kSplitConvolutions, "split_convolutions", "results of dilated convolutions that see the same taps are computed with these", 3, kTypes, nullptr, split_convolutions},
@@ -103,7 +108,7 @@ constexpr Pass kPasses[] = {
 /// with these. Quantized graphs next: folding would make their weights float. The second folding is for the scaled and
 /// packed weights, those of all steps of a recurrence once.
 constexpr PassId kInferencePipeline[] = {
-    kInlineDataflow, kInferType, kToGraphNormalForm, kFakeQuantizationToInteger, kCanonicalizeQnn, kSimplifyInference, kConvTransposeToConv, kCanonicalizeOps, kConv3dToConv2d, kCropKernels, kSimplifyExpr,
+    kInlineDataflow, kInferType, kWidenHalves, kToGraphNormalForm, kFakeQuantizationToInteger, kCanonicalizeQnn, kSimplifyInference, kConvTransposeToConv, kCanonicalizeOps, kConv3dToConv2d, kCropKernels, kSimplifyExpr,
     kEliminateCommonSubexpr, kRecognizeNorms, kKeepImages, kKeepMatrices, kDeadCode, kFoldConstant, kFoldScaleAxis, kSplitConvolutions, kWidenProducts, kAlterLayout, kEliminateCommonSubexpr, kFoldConstant, kFuseOps, kFuseWindows,
 };
 // clang-format on

@@ -29,6 +29,7 @@ enum class PassId : uint8_t {
   kCanonicalizeQnn,
   kToMixedPrecision,
   kToFloat64,
+  kWidenHalves,
   kFoldConstant,
   kFoldScaleAxis,
   kSplitConvolutions,

@@ -94,7 +94,9 @@ NarrowCosts::Size NarrowCosts::size_of(const Call& product) {
 }
 
 double NarrowCosts::dots(const Size& size, DataType operands) const {
-  const int64_t groups = size.run / dot_length(operands, operands.is_int() ? kInt32 : kFloat32);
+  const int64_t length = dot_length(operands, operands.is_int() ? kInt32 : kFloat32);
+  if (length == 0) return machine_.multiply_adds.at(target_.vector_bits);
+  const int64_t groups = size.run / length;
   return dot_rate(machine_, target_, operands, groups);
 }
 
@@ -134,9 +136,10 @@ bool NarrowCosts::pays(const Call& product, DataType narrow) const {
   const bool transformed = held.is_int() && has_transform(product, target_.lanes());
   const double real = cycles(size, kFloat32) * (transformed ? kTransformed : 1);
   const bool masks = target_.vector_bits >= 512 || !target_.triple.starts_with("x86");
-  const double converting = size.inputs * (kConverted + (masks || !size.channels ? 0 : kWithoutMasks) +
-                                           (size.grouped ? kGrouped : 0)) +
-                            size.computed * kInPassing;
+  const bool given = type_of(product.args[0]).dtype == narrow;  // inputs are what they would become
+  const double of_inputs =
+      given ? 0 : kConverted + (masks || !size.channels ? 0 : kWithoutMasks) + (size.grouped ? kGrouped : 0);
+  const double converting = size.inputs * of_inputs + size.computed * kInPassing;
   return real - cycles(size, held) > converting / lanes;
 }
 

@@ -19,9 +19,9 @@ class NarrowCosts {
     return costs;
   }
 
-  /// Whether operands of `narrow` (kBFloat16, or kInt8 for 8 bits of any sign) save `product`, of a kProduct
-  /// operator, more than making them so costs. What other operators compute is narrowed where it is stored;
-  /// the function's inputs take a kernel for that.
+  /// Whether operands of `narrow` (kBFloat16, kFloat16, or kInt8 for 8 bits of any sign) save `product`, of a
+  /// kProduct operator, more than making them so costs, where they are not so yet. What other operators
+  /// compute is narrowed where it is stored; the function's inputs take a kernel for that.
   bool pays(const Call& product, DataType narrow) const;
 
   /// Whether `product`, of two 8-bit tensors, takes less time where these lie in memory as int16, for want of

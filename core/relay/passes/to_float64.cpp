@@ -1,10 +1,10 @@
 #include "core/relay/passes/to_float64.h"
 
-#include <algorithm>
 #include <unordered_map>
 
 #include "core/relay/functor.h"
 #include "core/relay/ops/attrs_tensor.h"
+#include "core/relay/ops/result_dtypes.h"
 
 namespace lathe::relay {
 namespace {
@@ -18,40 +18,6 @@ Tensor widened(const Tensor& narrow) {
   return wide;
 }
 
-template <typename A, auto kDtype>
-NodeRef with_wide_dtype(const NodeRef& node) {
-  const A& attrs = *node.as<A>();
-  std::optional<DataType> dtype = attrs.*kDtype;
-  if (!dtype || !is_narrow(*dtype)) return node;
-  auto copy = mutate(attrs);
-  copy.get()->*kDtype = kFloat64;
-  return seal(std::move(copy));
-}
-
-struct AttrsRow {
-  const NodeType* type;
-  NodeRef (*widen)(const NodeRef& attrs);
-};
-template <typename A, auto kDtype>
-constexpr AttrsRow row() {
-  return {&A::kType, with_wide_dtype<A, kDtype>};
-}
-
-/// The attributes that name the element type of a result, unless it is an integer (sort, topk, qnn).
-constexpr AttrsRow kAttrs[] = {
-    row<ConvAttrs, &ConvAttrs::out_dtype>(),
-    row<ConvTransposeAttrs, &ConvTransposeAttrs::out_dtype>(),
-    row<DenseAttrs, &DenseAttrs::out_dtype>(),
-    row<MatmulAttrs, &MatmulAttrs::out_dtype>(),
-    row<BatchMatmulAttrs, &BatchMatmulAttrs::out_dtype>(),
-    row<ResizeAttrs, &ResizeAttrs::out_dtype>(),
-    row<CastAttrs, &CastAttrs::dtype>(),
-    row<InitAttrs, &InitAttrs::dtype>(),
-    row<DtypeAttrs, &DtypeAttrs::dtype>(),
-    row<OneHotAttrs, &OneHotAttrs::dtype>(),
-    row<ScanAttrs, &ScanAttrs::dtype>(),
-};
-
 /// zeros and ones are float32 unless told otherwise.
 NodeRef widened_call(const NodeRef& node, const Call& call) {
   if (call.callee.as<PrimFunc>() || call.callee.as<ExternFunc>())
@@ -59,12 +25,16 @@ NodeRef widened_call(const NodeRef& node, const Call& call) {
   const auto* op = call.callee.as<OpNode>();
   if (op && op->name.starts_with("qnn."))
     fail("float64: the model is quantized ({}): its results are those of its integers", op->name);
-  const auto* init = call.attrs.as<InitAttrs>();
-  if (!op || !call.args.empty() || !init || init->dtype) return node;
-  auto attrs = mutate(*init);
-  attrs->dtype = kFloat64;
+  Attrs attrs = with_real_dtypes(call.attrs, [](DataType) { return kFloat64; });
+  const auto* init = attrs.as<InitAttrs>();
+  if (op && call.args.empty() && init && !init->dtype) {
+    auto told = mutate(*init);
+    told->dtype = kFloat64;
+    attrs = seal(std::move(told));
+  }
+  if (attrs == call.attrs) return node;
   auto copy = mutate(call);
-  copy->attrs = seal(std::move(attrs));
+  copy->attrs = std::move(attrs);
   return seal(std::move(copy));
 }
 
@@ -76,10 +46,7 @@ NodeRef widened_node(const NodeRef& node) {
   if (const auto* literal = node.as<Constant>())
     return is_narrow(literal->value.dtype()) ? NodeRef(constant(widened(literal->value))) : node;
   if (const auto* call = node.as<Call>()) return widened_call(node, *call);
-  // Attributes of other operators name no type of real numbers.
-  const auto* attrs = std::find_if(std::begin(kAttrs), std::end(kAttrs),
-                                   [&](const AttrsRow& r) { return r.type == &node->type(); });
-  return attrs == std::end(kAttrs) ? node : attrs->widen(node);
+  return node;
 }
 
 /// `wide`, the function `given` widened, on tensors of the types that `given` takes.
