@@ -79,9 +79,18 @@ class HalfWidener final : public ExprMutator {
         std::all_of(e->args.begin(), e->args.end(), [](const Expr& arg) { return is_half(arg); }) &&
         costs_.pays(*e, kFloat16))
       return call(op->name, halves(e->args), op->product->with_sums_of(e->attrs, kFloat32));
+    // Passes that look for quantization see nothing between a product and its operands.
+    if (is_cast_to_itself(*e)) return visit(e->args[0]);
     auto copy = mutate(*visit_default(e).as<Call>());
     copy->attrs = with_real_dtypes(e->attrs, [](DataType dtype) { return wide(dtype); });
     return seal(std::move(copy));
+  }
+
+  /// Once all is float32.
+  static bool is_cast_to_itself(const Call& call) {
+    const auto* to = call.attrs.as<CastAttrs>();
+    const auto* from = to ? call.args[0]->checked_type.as<TensorType>() : nullptr;
+    return from && wide(from->dtype) == wide(to->dtype);
   }
 
   /// `original` lies in memory as `half`; who computes with it reads it as float32.
@@ -90,9 +99,7 @@ class HalfWidener final : public ExprMutator {
     return cast(half, kFloat32);
   }
 
-  bool is_held(const Expr& e) const {
-    return held_.count(e.get()) != 0 || (is_half(e) && e.as<Constant>());
-  }
+  bool is_held(const Expr& e) const { return held_.count(e.get()) != 0 || (is_half(e) && e.as<Constant>()); }
   bool chooses_held(const Expr& from) const {
     const auto* tuple = from.as<Tuple>();
     return tuple ? std::any_of(tuple->items.begin(), tuple->items.end(),
