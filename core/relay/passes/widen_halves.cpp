@@ -73,7 +73,7 @@ class HalfWidener final : public ExprMutator {
 
   Expr visit_call(const Ref<Call>& e) override {
     const Op* op = operator_of(e);
-    if (op && op->narrow == NarrowRule::kChoice && is_half(e) && chooses_held(e->args[0]))
+    if (op && moves(*op) && is_half(e) && chooses_held(e->args[0]))
       return held(e, call(op->name, {halves(e->args)}, e->attrs));
     if (op && op->narrow == NarrowRule::kProduct &&
         std::all_of(e->args.begin(), e->args.end(), [](const Expr& arg) { return is_half(arg); }) &&
@@ -84,6 +84,12 @@ class HalfWidener final : public ExprMutator {
     auto copy = mutate(*visit_default(e).as<Call>());
     copy->attrs = with_real_dtypes(e->attrs, [](DataType dtype) { return wide(dtype); });
     return seal(std::move(copy));
+  }
+
+  /// Compares nothing, as the largest of a window does.
+  static bool moves(const Op& op) {
+    return op.narrow == NarrowRule::kChoice && op.fusion != Fusion::kAnchor &&
+           op.fusion != Fusion::kReduction;
   }
 
   /// Once all is float32.
