@@ -85,10 +85,10 @@ llvm::Value* Emitter::vector_int32(const Expr& e) {
   std::optional<Interval> bounds = float_bounds(e);
   bool in_range = bounds && bounds->within(-kSurely, kSurely);
   if (in_range && inside && e.dtype().element() == kFloat32) {
-    llvm::Value* clipped = value(inside);  // rounds as the processor is set: to nearest even
+    llvm::Value* clipped = kept_wide(value(inside));  // rounds as the processor is set: to nearest even
     return b_.CreateIntrinsic(llvm::Intrinsic::lrint, {type, clipped->getType()}, {clipped});
   }
-  llvm::Value* v = value(e);
+  llvm::Value* v = kept_wide(value(e));
   llvm::Value* result = b_.CreateFreeze(b_.CreateFPToSI(v, type));
   if (in_range) return result;
   constexpr double kBound = 2147483648.0;
@@ -123,7 +123,7 @@ llvm::Value* Emitter::cast(const Cast& e) {
   llvm::Type* type = value_type(to);
   bool fits_int32 = to.is_int() && (to.bits < 32 || to.element() == kInt32);
   if (from.is_float() && fits_int32 && to.lanes > 1) return vector_narrow(e.value, to);
-  llvm::Value* v = value(e.value);
+  llvm::Value* v = kept_wide(value(e.value));
   if (to.is_bool()) {
     llvm::Value* zero = llvm::Constant::getNullValue(v->getType());
     return from.is_float() ? b_.CreateFCmpUNE(v, zero) : b_.CreateICmpNE(v, zero);

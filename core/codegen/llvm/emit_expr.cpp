@@ -123,6 +123,9 @@ llvm::Value* Emitter::binary(const Binary& e) {
     // Where the machine has arithmetic of 16 bits LLVM narrows what is rounded, and would then skip the
     // rounding between a product and a sum.
     if (e.a.dtype().bits == 16) b_.clearFastMathFlags();
+    const bool arithmetic =
+        e.op == BinaryOp::kAdd || e.op == BinaryOp::kSub || e.op == BinaryOp::kMul || e.op == BinaryOp::kDiv;
+    if (!arithmetic) a = kept_wide(a), b = kept_wide(b);
     return rounded(float_binary(e, a, b), e.dtype);
   }
   return int_binary(e, a, b);
@@ -487,7 +490,7 @@ llvm::Value* Emitter::vector_select(const Select& e) {
 }
 
 llvm::Value* Emitter::intrinsic(const IntrinsicCall& e) {
-  llvm::Value* a = value(e.a);
+  llvm::Value* a = kept_wide(value(e.a));
   DataType type = e.a.dtype();
   if (e.intrinsic == Intrinsic::kIsNan) return b_.CreateFCmpUNO(a, a);
   if (e.intrinsic == Intrinsic::kIsInf) {

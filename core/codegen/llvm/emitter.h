@@ -170,6 +170,7 @@ class Emitter {
   void open_loop(const std::string& name);
   llvm::Align alignment_of(const FlatAccess& at, const tir::Buffer& buffer) const;
   llvm::Value* from_memory(llvm::Value* v, DataType dtype);
+  llvm::Value* kept_wide(llvm::Value* v);
   llvm::Value* to_memory(llvm::Value* v, DataType dtype);
 
   // emit_transpose.cpp

@@ -80,6 +80,14 @@ llvm::Value* Emitter::from_memory(llvm::Value* v, DataType dtype) {
   return v;
 }
 
+/// `v`, to be compared or rounded to a whole number: what was widened LLVM would compare and round as halves
+/// instead, which processors do one by one, if at all. Arithmetic needs no such fence, which costs a little.
+llvm::Value* Emitter::kept_wide(llvm::Value* v) {
+  const auto* widened = llvm::dyn_cast<llvm::FPExtInst>(v);
+  const bool half = widened && widened->getSrcTy()->getScalarType()->isHalfTy();
+  return half ? b_.CreateArithmeticFence(v, v->getType()) : v;
+}
+
 /// The other way, for stores.
 llvm::Value* Emitter::to_memory(llvm::Value* v, DataType dtype) {
   if (dtype.is_bool()) return b_.CreateZExt(v, memory_type(dtype));
