@@ -1,29 +1,29 @@
 // Random small models, Lathe (untuned unless --db is given) and ONNX Runtime in turn on each; prints the ratios of their times.
-//   ./run bench random-models --seed S [--count N] [--kinds classic|rare|networks|odd|quantized|all | --kind K] [--sizes any|round] [--threads N]
+//   ./run bench random-models --seed S [--count N] [--kinds classic|rare|networks|odd|quantized|all | --kind K] [--sizes any|round] [--dtype float32|float16] [--threads N]
 //                             [--precision bf16|int8] [--rounds R] [--db FILE] [--max-relative-error E] [--json]
-// A ratio is peer / ours: above 1, Lathe is faster. With --precision it is the time of our own float32 over that of the
+// A ratio is peer / ours: above 1, Lathe is faster. --dtype is that of the models' real numbers. With --precision it is the time of our own float32 over that of the
 // precision, and errors are from our float32. Errors are the largest difference of an output over its largest value: from
 // the peer, or, where that is beyond the bound, from the model computed in float64.
 // A block that fails, or whose result is wrong, is a row that says so; the ratios of the others make up the summary.
 // Exit code 1 when a block failed on our side or was wrong, or when none could be raced. To have the files of a seed:
-//   python3 bench/random_models.py FOLDER --seed S [--count N] [--kinds classic|rare|networks|odd|quantized|all | --kind K] [--sizes any|round]
+//   python3 bench/random_models.py FOLDER --seed S [--count N] [--kinds classic|rare|networks|odd|quantized|all | --kind K] [--sizes any|round] [--dtype float32|float16]
 'use strict';
 const fs = require('fs'), os = require('os'), path = require('path');
 const { spawnSync } = require('child_process');
 const { errorText, exitWith, parseArguments, raceModel, racePrecisions, reasonIn, rowOrReason } = require('./race.js');
 
-const usage = 'random-models --seed S [--count N] [--kinds classic|rare|networks|odd|quantized|all | --kind K] [--sizes any|round] [--threads N] [--precision bf16|int8] [--rounds R] [--db FILE] [--max-relative-error E] [--json]';
+const usage = 'random-models --seed S [--count N] [--kinds classic|rare|networks|odd|quantized|all | --kind K] [--sizes any|round] [--dtype float32|float16] [--threads N] [--precision bf16|int8] [--rounds R] [--db FILE] [--max-relative-error E] [--json]';
 const mostRatio = 10; // what a ratio counts at most: one block that a peer does badly should not carry the mean
 const turn = { ms: 90, fewestRuns: 3, mostRuns: 8000 }; // 9 rounds of both sides take some two seconds; a block of 10 us gets thousands of runs
 
 // What results may be off by. In fewer bits a block differs by what rounding its operands gives: a wrong kernel is off
 // by far more, and a good one of bfloat16 by some 1e-2, of 8 bits by some 1e-1 where sums are small beside their terms.
-const bounds = { float32: 1e-3, bfloat16: 5e-2, int8: 0.3 };
+const bounds = { float32: 1e-3, float16: 1e-2, bfloat16: 5e-2, int8: 0.3 };
 const precisionNames = { bf16: 'bfloat16', int8: 'int8' };
 
 /** Writes the models into `folder`; exits with the generator's complaint. */
-function generate({ seed, count, kinds, kind, sizes }, folder) {
-  const args = [path.join(__dirname, 'random_models.py'), folder, '--seed', seed, '--count', count, '--kinds', kinds, '--sizes', sizes, ...(kind ? ['--kind', kind] : [])];
+function generate({ seed, count, kinds, kind, sizes, dtype }, folder) {
+  const args = [path.join(__dirname, 'random_models.py'), folder, '--seed', seed, '--count', count, '--kinds', kinds, '--sizes', sizes, '--dtype', dtype, ...(kind ? ['--kind', kind] : [])];
   const { status, stdout, stderr, error } = spawnSync('/usr/bin/python3', args.map(String), { encoding: 'utf8', maxBuffer: 1 << 26 });
   if (status !== 0) throw error || new Error(reasonIn(stderr));
   return stdout.split('\n').filter(Boolean);
@@ -32,7 +32,7 @@ function generate({ seed, count, kinds, kind, sizes }, folder) {
 /** {ours_ms, peer_ms, ratio, ratio_low, ratio_high, max_rel_error} of a model; the peer of fewer bits is our float32. */
 async function race(model, options, folder) {
   if (!options.precision) {
-    const { ours_ms, peers: { onnxruntime: peer }, error_float64, ...row } = await raceModel(model, { ...options, float64From: bounds.float32 }, folder);
+    const { ours_ms, peers: { onnxruntime: peer }, error_float64, ...row } = await raceModel(model, { ...options, float64From: bounds[options.dtype] }, folder);
     const max_rel_error = error_float64 ?? row.max_rel_error; // where the two differ, the float64 result says who is off
     return { ours_ms, peer_ms: peer.ms, ratio: peer.ratio, ratio_low: peer.low, ratio_high: peer.high, max_rel_error };
   }
@@ -50,7 +50,7 @@ async function raceBlock(file, options) {
   const model = path.basename(file, '.onnx'), folder = fs.mkdtempSync(path.join(path.dirname(file), 'race_'));
   try {
     const row = { model, ...await rowOrReason({}, () => race(file, options, folder)) };
-    return { ...row, status: statusOf(row, bounds[options.precision || 'float32']) };
+    return { ...row, status: statusOf(row, bounds[options.precision || options.dtype]) };
   } finally {
     fs.rmSync(folder, { recursive: true, force: true });
     fs.rmSync(file);
@@ -87,11 +87,12 @@ const flags = {
   '--kinds': (options, text) => ['classic', 'rare', 'networks', 'odd', 'quantized', 'all'].includes(text) && ((options.kinds = text), true),
   '--kind': (options, text) => ((options.kind = text), true),
   '--sizes': (options, text) => ['any', 'round'].includes(text) && ((options.sizes = text), true),
+  '--dtype': (options, text) => ['float32', 'float16'].includes(text) && ((options.dtype = text), true),
   '--precision': (options, text) => (options.precision = precisionNames[text]) !== undefined,
 };
 
 async function main() {
-  const options = parseArguments(process.argv.slice(2), usage, flags, { models: null, rounds: 9, count: 50, kinds: 'all', sizes: 'any', turn, float64From: Infinity });
+  const options = parseArguments(process.argv.slice(2), usage, flags, { models: null, rounds: 9, count: 50, kinds: 'all', sizes: 'any', dtype: 'float32', turn, float64From: Infinity });
   if (options.seed === undefined) throw new Error('--seed is missing');
   if (options.threads.length > 1) throw new Error('--threads is one number here');
   options.threads = options.threads[0];

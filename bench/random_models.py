@@ -1,6 +1,6 @@
-"""Writes small random ONNX models (opset 13 or the first that has an operator, float32): a block or a network each, sizes round and odd, as other people's have them.
+"""Writes small random ONNX models (opset 13 or the first that has an operator): a block or a network each, sizes round and odd, as other people's have them.
 
-usage: random_models.py FOLDER --seed S [--count N] [--kinds classic|rare|networks|odd|quantized|all | --kind K] [--sizes any|round]    needs python3-onnx, python3-numpy
+usage: random_models.py FOLDER --seed S [--count N] [--kinds classic|rare|networks|odd|quantized|all | --kind K] [--sizes any|round] [--dtype float32|float16]    needs python3-onnx, python3-numpy
 
 Sizes are any, half of them multiples of 8, or round: powers of two and three times those, as hidden sizes and images mostly are.
 Kinds take turns: with all of them, the first 25 files are the classic ones of that seed; rare blocks follow the 50th, whole
@@ -22,6 +22,7 @@ import random_quantized_blocks
 import random_rare_blocks
 import random_wide_blocks
 from random_graph import RandomGraph
+from to_float16 import to_float16
 
 KINDS = {'classic': random_classic_blocks.KINDS, 'rare': {**random_rare_blocks.KINDS, **random_placed_blocks.KINDS}, 'networks': {**random_networks.KINDS, **random_odd_networks.KINDS}, 'odd': random_odd_networks.KINDS, 'quantized': random_quantized_blocks.KINDS}
 KINDS['all'] = {**KINDS['classic'], **random_wide_blocks.KINDS, **KINDS['rare'], **KINDS['networks'], **KINDS['quantized']}
@@ -41,6 +42,7 @@ def parse_arguments():
     parser.add_argument('--kinds', choices=list(KINDS), default='all')
     parser.add_argument('--kind')
     parser.add_argument('--sizes', choices=['any', 'round'], default='any')
+    parser.add_argument('--dtype', choices=['float32', 'float16'], default='float32')
     arguments = parser.parse_args()
     if arguments.seed < 0 or arguments.count < 1:
         parser.error('--seed must be at least 0 and --count at least 1')
@@ -61,7 +63,7 @@ def main():
         output, label, *dtype = KINDS['all'][kind](graph)
         model = graph.model(kind, output, *(dtype or [onnx.TensorProto.FLOAT]))
         path = os.path.join(arguments.folder, f'{i:03d}_{kind}_{label}.onnx')
-        onnx.save(model, path)
+        onnx.save(to_float16(model) if arguments.dtype == 'float16' else model, path)
         print(path)
 
 

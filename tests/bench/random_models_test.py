@@ -79,6 +79,16 @@ class Generator(Folder):
             with self.subTest(name):
                 onnx.checker.check_model(str(self.folder / name), full_check=True)
 
+    def test_float16_is_the_type_of_all_that_is_real(self):
+        types = set()
+        for name, data in generate(self.folder, '--seed', '7', '--count', '60', '--dtype', 'float16').items():
+            model = onnx.load_from_string(data)
+            types |= {value.type.tensor_type.elem_type for value in [*model.graph.input, *model.graph.output]}
+            with self.subTest(name):
+                onnx.checker.check_model(model)
+        self.assertIn(onnx.TensorProto.FLOAT16, types)
+        self.assertNotIn(onnx.TensorProto.FLOAT, types)
+
 
 class BadFlags(Folder):
     @needs_node
@@ -86,7 +96,7 @@ class BadFlags(Folder):
         seed = ['--seed', '1']
         for flags in ([], ['--seed', 'x'], ['--sead', '1'], [*seed, '--kind', 'conv4'], [*seed, '--kinds', 'none'], [*seed, '--sizes', 'odd'],
                       [*seed, '--count', '0'], [*seed, '--rounds', '2'], [*seed, '--threads', '1,2'],
-                      [*seed, '--precision', 'fp4'], [*seed, '--models', 'resnet18'], ['--seed']):
+                      [*seed, '--precision', 'fp4'], [*seed, '--dtype', 'half'], [*seed, '--models', 'resnet18'], ['--seed']):
             with self.subTest(flags):
                 done = bench('random_models', *flags)
                 self.assertEqual((done.returncode, done.stdout), (2, ''))
@@ -104,6 +114,16 @@ class Race(Folder):
         self.assertRegex(rows[2], '^001_batch_matmul_')
         self.assertIn('2 of 2 blocks raced; failed: 0, wrong: 0, peer failed: 0', rows)
         self.assertRegex(done.stdout, r'geometric mean [\d.]+ .*, tenth percentile [\d.]+, least [\d.]+\nworst: 00')
+
+    @needs_peer
+    def test_models_of_float16(self):
+        done = bench('random_models', '--seed', '3', '--count', '2', '--rounds', '6', '--dtype', 'float16', '--json')
+        self.assertEqual((done.returncode, done.stderr), (0, ''), done.stdout)
+        rows = json.loads(done.stdout)['rows']
+        self.assertEqual([row['status'] for row in rows], ['ok', 'ok'])
+        # Results are rounded to float16, which is 2^-11 of the largest at most.
+        for row in rows:
+            self.assertLess(row['max_rel_error'], 2e-3)
 
     @needs_peer
     def test_precision_races_our_own_float32(self):
