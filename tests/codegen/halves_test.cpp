@@ -1,7 +1,9 @@
-// Tensors of float16, which are computed on as float32.
+// Real numbers of 16 bits, which are computed on as float32, and conversions of vectors to integers.
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <functional>
+#include <limits>
 
 #include "core/codegen/host_target.h"
 #include "core/support/error.h"
@@ -60,6 +62,72 @@ TEST(Halves, AreWhatTheInterpreterComputes) {
       for (int64_t i = 0; i < 16; ++i)
         EXPECT_EQ(found[3].value(i), expected[3].value(i)) << what << ", lane " << i << " of " << n;
     }
+}
+
+/// LLVM changes the sign behind the conversion, where the processor has no vectors for it.
+TEST(Halves, SignsOfBFloat16AreChangedInVectors) {
+  Buffer x = tir::buffer("x", {Expr(16)}, kBFloat16), y = tir::buffer("y", {Expr(16)}, kBFloat16);
+  const Expr place = ramp(Expr(0), Expr(1), 16), loaded = cast(kFloat32.with_lanes(16), load(x, {place}));
+  for (const Expr& e : {intrinsic(Intrinsic::kAbs, loaded), broadcast(fimm(kFloat32, 0), 16) - loaded}) {
+    const std::vector<Buffer> buffers{x, y};
+    const auto f = make<tir::FuncNode>(std::string("signs"), buffers, int64_t{1},
+                                       store(y, {place}, cast(kBFloat16.with_lanes(16), e)));
+    const std::string text = assembly_of(f, resolve_target("cpu:mcpu=znver4"));
+    EXPECT_EQ(count(text, "vcvtneps2bf16"), 1) << text;
+    EXPECT_EQ(count(text, "vpextrw") + count(text, "vpinsrw"), 0) << text;
+  }
+}
+
+/// Numbers that int64 has not become the nearest that it has, and NaN 0, in vectors as one by one.
+TEST(Casts, ToInt64Saturate) {
+  const double inf = std::numeric_limits<double>::infinity();
+  const std::vector<double> given{0.9,    -0.9,    1e9, -3e9, 0x1p62,       -0x1p62, 0x1p63, -0x1p63,
+                                  0x1p80, -0x1p80, inf, -inf, std::nan(""), -0.0,    0x1p31, 123456.75};
+  constexpr int64_t kLeast = std::numeric_limits<int64_t>::min(), kMost = std::numeric_limits<int64_t>::max();
+  const std::vector<int64_t> expected{0,
+                                      0,
+                                      1000000000,
+                                      -3000000000,
+                                      int64_t{1} << 62,
+                                      -(int64_t{1} << 62),
+                                      kMost,
+                                      kLeast,
+                                      kMost,
+                                      kLeast,
+                                      kMost,
+                                      kLeast,
+                                      0,
+                                      0,
+                                      int64_t{1} << 31,
+                                      123456};
+  for (const DataType dtype : {kFloat32, kFloat64})
+    for (const int lanes : {1, 16}) {
+      Buffer x = tir::buffer("x", {Expr(16)}, dtype), y = tir::buffer("y", {Expr(16)}, kInt64);
+      Var i = var("i");
+      const Expr place = lanes == 1 ? Expr(i) : ramp(Expr(i) * 16, Expr(1), 16);
+      const std::vector<Buffer> buffers{x, y};
+      const auto f = make<tir::FuncNode>(
+          std::string("whole"), buffers, int64_t{1},
+          tir::for_loop(i, 16 / lanes, store(y, {place}, cast(kInt64.with_lanes(lanes), load(x, {place})))));
+      std::vector<Tensor> tensors{zeros({16}, dtype), zeros({16}, kInt64)};
+      for (size_t k = 0; k < given.size(); ++k) tensors[0].set(static_cast<int64_t>(k), given[k]);
+      run_kernel(f, host_target(), tensors);
+      for (size_t k = 0; k < given.size(); ++k)
+        EXPECT_EQ(tensors[1].integer(static_cast<int64_t>(k)), expected[k])
+            << given[k] << " in " << to_string(dtype) << ", " << lanes << " lanes";
+    }
+}
+
+/// One by one they take six times as long.
+TEST(Casts, ToInt64AreVectors) {
+  Buffer x = tir::buffer("x", {Expr(16)}, kFloat32), y = tir::buffer("y", {Expr(16)}, kInt64);
+  const Expr place = ramp(Expr(0), Expr(1), 16);
+  const std::vector<Buffer> buffers{x, y};
+  const auto f = make<tir::FuncNode>(std::string("whole"), buffers, int64_t{1},
+                                     store(y, {place}, cast(kInt64.with_lanes(16), load(x, {place}))));
+  const std::string text = assembly_of(f, resolve_target("cpu:mcpu=znver4"));
+  EXPECT_EQ(count(text, "vcvttps2qq"), 2) << text;
+  EXPECT_EQ(count(text, "vcvttss2si"), 0) << text;
 }
 
 }  // namespace

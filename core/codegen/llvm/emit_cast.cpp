@@ -2,6 +2,7 @@
 // instruction, and so does what is widened again at once.
 #include <llvm/IR/Intrinsics.h>
 
+#include <cmath>
 #include <optional>
 
 #include "core/codegen/llvm/emitter.h"
@@ -75,34 +76,35 @@ Expr through_byte(const Cast& e) {
 }
 }  // namespace
 
-/// A vector of floats as int32, toward zero; those beyond its range become the nearest, NaNs 0. LLVM's own
-/// saturating conversion takes vectors apart. Of a NaN that was clipped any number may come.
-llvm::Value* Emitter::vector_int32(const Expr& e) {
+/// A vector of floats as int32 or int64, toward zero; those beyond its range become the nearest, NaNs 0.
+/// LLVM's own saturating conversion takes vectors apart. Of a NaN that was clipped any number may come.
+llvm::Value* Emitter::vector_whole(const Expr& e, DataType to) {
   // Well inside of int32, so that rounding cannot leave it.
   constexpr double kSurely = 1e9;
-  llvm::Type* type = value_type(kInt32.with_lanes(e.dtype().lanes));
+  llvm::Type* type = value_type(to.with_lanes(e.dtype().lanes));
   Expr inside = rounded_value(e);
   std::optional<Interval> bounds = float_bounds(e);
   bool in_range = bounds && bounds->within(-kSurely, kSurely);
-  if (in_range && inside && e.dtype().element() == kFloat32) {
+  if (to.bits == 32 && in_range && inside && e.dtype().element() == kFloat32) {
     llvm::Value* clipped = kept_wide(value(inside));  // rounds as the processor is set: to nearest even
     return b_.CreateIntrinsic(llvm::Intrinsic::lrint, {type, clipped->getType()}, {clipped});
   }
   llvm::Value* v = kept_wide(value(e));
   llvm::Value* result = b_.CreateFreeze(b_.CreateFPToSI(v, type));
   if (in_range) return result;
-  constexpr double kBound = 2147483648.0;
+  const double end = std::ldexp(1, to.bits - 1);  // the first number beyond, which floats hold
   auto bound = [&](double x) { return llvm::ConstantFP::get(v->getType(), x); };
-  auto number = [&](int32_t x) { return llvm::ConstantInt::getSigned(type, x); };
-  result = b_.CreateSelect(b_.CreateFCmpOGE(v, bound(kBound)), number(INT32_MAX), result);
-  result = b_.CreateSelect(b_.CreateFCmpOLT(v, bound(-kBound)), number(INT32_MIN), result);
+  auto number = [&](int64_t x) { return llvm::ConstantInt::getSigned(type, x); };
+  const int64_t most = to.bits == 32 ? INT32_MAX : INT64_MAX, least = to.bits == 32 ? INT32_MIN : INT64_MIN;
+  result = b_.CreateSelect(b_.CreateFCmpOGE(v, bound(end)), number(most), result);
+  result = b_.CreateSelect(b_.CreateFCmpOLT(v, bound(-end)), number(least), result);
   return b_.CreateSelect(b_.CreateFCmpUNO(v, v), number(0), result);
 }
 
 /// A vector of floats as int32 or narrower integers, by way of int32: there two instructions bring what was
 /// not clipped before into the range of the narrower type.
 llvm::Value* Emitter::vector_narrow(const Expr& e, DataType to) {
-  llvm::Value* wide = vector_int32(e);
+  llvm::Value* wide = vector_whole(e, kInt32);
   if (to.bits == 32) return wide;
   const Interval range = range_of(to);
   std::optional<Interval> bounds = float_bounds(e);
@@ -123,6 +125,7 @@ llvm::Value* Emitter::cast(const Cast& e) {
   llvm::Type* type = value_type(to);
   bool fits_int32 = to.is_int() && (to.bits < 32 || to.element() == kInt32);
   if (from.is_float() && fits_int32 && to.lanes > 1) return vector_narrow(e.value, to);
+  if (from.is_float() && to.element() == kInt64 && to.lanes > 1) return vector_whole(e.value, kInt64);
   llvm::Value* v = kept_wide(value(e.value));
   if (to.is_bool()) {
     llvm::Value* zero = llvm::Constant::getNullValue(v->getType());

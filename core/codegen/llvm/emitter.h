@@ -126,7 +126,7 @@ class Emitter {
 
   // emit_cast.cpp
   llvm::Value* cast(const Cast& e);
-  llvm::Value* vector_int32(const Expr& e);
+  llvm::Value* vector_whole(const Expr& e, DataType to);
   llvm::Value* vector_narrow(const Expr& e, DataType to);
 
   // emit_dot.cpp

@@ -51,9 +51,11 @@ llvm::Value* bfloat_bits(llvm::IRBuilder<>& b, llvm::Value* v) {
   return b.CreateTrunc(b.CreateSelect(is_nan, nan, up), like(b.getInt16Ty(), v->getType()));
 }
 
-/// The same in vcvtneps2bf16, which takes subnormal numbers for 0 as all instructions for bfloat16 do.
+/// The same in vcvtneps2bf16, which takes subnormal numbers for 0 as all instructions for bfloat16 do. LLVM
+/// would change signs behind it, of bfloat16, one by one.
 llvm::Value* converted_bits(llvm::IRBuilder<>& b, llvm::Value* v) {
-  llvm::Value* narrow = b.CreateFPTrunc(v, like(b.getBFloatTy(), v->getType()));
+  llvm::Value* wide = b.CreateArithmeticFence(v, v->getType());
+  llvm::Value* narrow = b.CreateFPTrunc(wide, like(b.getBFloatTy(), v->getType()));
   return b.CreateBitCast(narrow, like(b.getInt16Ty(), v->getType()));
 }
 
