@@ -23,8 +23,8 @@ Searcher::Searcher(const std::vector<std::string>& command, const std::string& l
     fail("cannot make a socket: {}", strerror(errno));
   socket_ = ends[0];
   try {
-    // The database, keys and the links of other searchers are not for it; a terminal's interrupt is ours to
-    // pass on.
+    // The database, its password, keys and the links of other searchers are not for it; a terminal's
+    // interrupt is ours to pass on.
     pid_ = spawn({.command = command,
                   // Its results come by the link; what it prints is for nobody, but its errors are kept.
                   .files = {{0, "/dev/null"}, {1, "/dev/null"}, {2, log}},

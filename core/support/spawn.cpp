@@ -7,6 +7,8 @@
 
 #include <algorithm>
 #include <cstring>
+#include <iterator>
+#include <string_view>
 
 #include "core/support/error.h"
 
@@ -14,6 +16,47 @@ extern char** environ;
 
 namespace lathe {
 namespace {
+
+/// What the system's libraries, drivers and this program read in a child; NAME_ stands for all that begin so.
+/// Any other may be a secret: PGPASSWORD, LATHE_TOKEN, the credentials of a cloud.
+constexpr std::string_view kHarmless[] = {"PATH",
+                                          "HOME",
+                                          "TMPDIR",
+                                          "LANG",
+                                          "LC_",
+                                          "TZ",
+                                          "LD_",
+                                          "MALLOC_",
+                                          "GLIBC_TUNABLES",
+                                          "OMP_",
+                                          "GOMP_",
+                                          "XDG_CACHE_HOME",
+                                          "LATHE_CACHE",
+                                          "LATHE_UNCONFINED",
+                                          "CUDA_",
+                                          "NVIDIA_",
+                                          "HIP_",
+                                          "ROCR_",
+                                          "ASAN_OPTIONS",
+                                          "LSAN_OPTIONS",
+                                          "TSAN_OPTIONS",
+                                          "UBSAN_OPTIONS",
+                                          "QEMU_"};
+
+bool is_harmless(std::string_view entry) {
+  const std::string_view name = entry.substr(0, entry.find('='));
+  return std::any_of(std::begin(kHarmless), std::end(kHarmless), [&](std::string_view known) {
+    return known.ends_with('_') ? name.starts_with(known) : name == known;
+  });
+}
+
+std::vector<char*> environment_of(const ChildProgram& child) {
+  std::vector<char*> variables;
+  for (char** entry = environ; *entry; ++entry)
+    if (!child.nothing_else || is_harmless(*entry)) variables.push_back(*entry);
+  variables.push_back(nullptr);
+  return variables;
+}
 
 struct FileActions {
   posix_spawn_file_actions_t actions;
@@ -80,9 +123,10 @@ pid_t spawn(const ChildProgram& child) {
   arguments.push_back(nullptr);
   const FileActions files(child);
   const Attributes attributes(child);
+  const std::vector<char*> environment = environment_of(child);
   pid_t pid = -1;
-  const int error =
-      posix_spawnp(&pid, arguments[0], &files.actions, &attributes.attributes, arguments.data(), environ);
+  const int error = posix_spawnp(&pid, arguments[0], &files.actions, &attributes.attributes, arguments.data(),
+                                 environment.data());
   if (error != 0) fail("cannot run `{}`: {}", child.command[0], std::strerror(error));
   return pid;
 }

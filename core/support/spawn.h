@@ -18,7 +18,8 @@ struct ChildProgram {
   std::map<int, std::string> files;
   /// Of ours, or of `files`, by the number that it has them under.
   std::map<int, int> descriptors;
-  /// It has these and 0, 1 and 2 alone. Else it has all of ours that are not close-on-exec.
+  /// It has these and 0, 1 and 2 alone, and no variable that could be a secret: what is confined could tell
+  /// it. Else it has all of ours that are not close-on-exec, and our environment.
   bool nothing_else = false;
   bool own_group = false;    // a terminal's interrupt does not reach it
   bool all_signals = false;  // none is blocked, whatever we block

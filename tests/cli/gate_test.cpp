@@ -191,7 +191,7 @@ class GateOfAGpu : public GateCommand {
   /// With this in the environment.
   Finished gate_with(const std::string& environment, const std::string& candidate,
                      const std::string& more = "") const {
-    return run_command("FAKE_GPU_0='1980 1980 0' " + environment + " " TUNE " gate --baseline " + folder_ +
+    return run_command("NVIDIA_FAKE_0='1980 1980 0' " + environment + " " TUNE " gate --baseline " + folder_ +
                        "a.lathe --candidate " + folder_ + candidate + " --time 0.1s --margin 0.5 --quiet" +
                        more);
   }
@@ -215,7 +215,7 @@ TEST_F(GateOfAGpu, IsAskedInCyclesOfItsClock) {
 
 TEST_F(GateOfAGpu, WhoseClockFallsTooOftenIsUnfit) {
   const std::string reports = temporary_.path() + "/gate";
-  const Finished finished = gate_with(driver() + " FAKE_GPU_DIPS='900 4'", "slower.lathe",
+  const Finished finished = gate_with(driver() + " NVIDIA_FAKE_DIPS='900 4'", "slower.lathe",
                                       " --junit " + reports + ".xml --markdown " + reports + ".md");
   EXPECT_EQ(finished.code, 4) << finished.output;
   EXPECT_THAT(
@@ -234,7 +234,7 @@ TEST_F(GateOfAGpu, WhoseClockNobodyTellsIsUnfit) {
       "error: no driver of this machine tells the clock of a cuda device, by which a gate knows what was "
       "slowed "
       "down; `tune doctor` lists the GPUs whose clock is told\n";
-  const Finished finished = gate_with("FAKE_GPU_0='0 0 0' " + driver(), "b.lathe");
+  const Finished finished = gate_with("NVIDIA_FAKE_0='0 0 0' " + driver(), "b.lathe");
   EXPECT_EQ(finished.code, 4);
   EXPECT_EQ(finished.output, message);
 }

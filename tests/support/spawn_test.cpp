@@ -2,10 +2,12 @@
 #include "core/support/spawn.h"
 
 #include <fcntl.h>
-#include <gtest/gtest.h>
+#include <gmock/gmock.h>
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#include <cstdlib>
 
 #include "core/support/error.h"
 #include "core/support/temporary_folder.h"
@@ -13,6 +15,8 @@
 
 namespace lathe {
 namespace {
+using ::testing::HasSubstr;
+using ::testing::Not;
 
 int exit_code_of(const ChildProgram& child) {
   int status = 0;
@@ -50,6 +54,23 @@ TEST(Spawn, PassesDescriptorsAndNothingElse) {
   EXPECT_GT(read(ends[0], said, sizeof said - 1), 0);
   EXPECT_STREQ(said, "0 1 2 3 5 ") << "3 is what ls reads";
   for (const int open : {ends[0], other[0], other[1]}) close(open);
+}
+
+TEST(Spawn, PassesNoSecretOfTheEnvironmentWithNothingElse) {
+  for (const char* name : {"PGPASSWORD", "LATHE_TOKEN", "PATHLIKE", "LD_HARMLESS"})
+    ASSERT_EQ(setenv(name, "the value", 1), 0);
+  const TemporaryFolder folder;
+  ChildProgram child = shell("test -n \"$HOME$PATH\" && env");
+  child.files = {{1, folder / "out"}};
+  EXPECT_EQ(exit_code_of(child), 0);
+  EXPECT_THAT(read_file(folder / "out"), HasSubstr("PGPASSWORD=the value\n")) << "a trusted child has all";
+  child.nothing_else = true;
+  EXPECT_EQ(exit_code_of(child), 0);
+  const std::string told = "\n" + read_file(folder / "out");
+  EXPECT_THAT(told, HasSubstr("\nLD_HARMLESS=the value\n"));
+  for (const char* secret : {"PGPASSWORD", "LATHE_TOKEN", "PATHLIKE"})
+    EXPECT_THAT(told, Not(HasSubstr(secret)));
+  for (const char* name : {"PGPASSWORD", "LATHE_TOKEN", "PATHLIKE", "LD_HARMLESS"}) unsetenv(name);
 }
 
 TEST(Spawn, SetsGroupAndSignals) {

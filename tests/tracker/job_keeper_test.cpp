@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <functional>
@@ -204,6 +205,15 @@ TEST(JobKeeper, EndsWhatASearcherHasStarted) {
   EXPECT_TRUE(is_running());
   EXPECT_TRUE(office.keeper->cancel(office.job.id));
   EXPECT_TRUE(soon([&] { return !is_running(); }));
+}
+
+/// Its owner is told what it says, and a tracker may be given the password of its database so.
+TEST(JobKeeper, HasASearcherKnowNoSecretOfTheEnvironment) {
+  ASSERT_EQ(setenv("PGPASSWORD", "a secret", 1), 0);
+  Office office(shell("echo \"error: it is '$PGPASSWORD'\" >&2; exit 2"));
+  EXPECT_TRUE(soon([&] { return office.state() == db::JobState::kFailed; }));
+  unsetenv("PGPASSWORD");
+  EXPECT_EQ(office.now().message, "it is ''");
 }
 
 /// A full disk while the module is written would else cost the whole search.

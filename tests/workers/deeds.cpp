@@ -201,6 +201,8 @@ const BuildDeed kBuildDeeds[] = {
     {"reads its parent's environment",
      [] { return result_of(open(fmt::format("/proc/{}/environ", getppid()).c_str(), O_RDONLY) >= 0); },
      "Permission denied"},
+    {"reads its own environment",
+     [] { return std::string(getenv(kSecretVariable) ? "has a secret" : "has none"); }, "has none"},
     {"lists a home", [] { return result_of(open("/root", O_RDONLY | O_DIRECTORY) >= 0); },
      "Permission denied"},
     {"reads a key by a program",

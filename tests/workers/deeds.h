@@ -13,6 +13,8 @@ namespace lathe::worker {
 inline const std::string kOutside = "/tmp/lathe-sandbox-test-outside";
 /// A file that only this user may read, as keys are.
 inline const std::string kKeyFile = "/tmp/lathe-sandbox-test-key";
+/// A variable of the worker's environment that nobody in a sandbox has.
+inline constexpr const char* kSecretVariable = "PGPASSWORD";
 
 [[noreturn]] void spin();
 

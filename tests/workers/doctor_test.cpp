@@ -76,7 +76,7 @@ TEST_F(Doctor, KnowsWhatElseDisturbs) {
 
 class DoctorOfGpus : public Doctor {
  protected:
-  ~DoctorOfGpus() override { unsetenv("FAKE_GPU_0"), unsetenv("FAKE_GPU_2"); }
+  ~DoctorOfGpus() override { unsetenv("NVIDIA_FAKE_0"), unsetenv("NVIDIA_FAKE_2"); }
   std::vector<Finding> gpus(const char* library, const std::string& check = "GPU clocks") {
     std::vector<Finding> found = examine(folder_.path(), {}, library);
     std::erase_if(found, [&](const Finding& finding) { return finding.check != check; });
@@ -93,8 +93,8 @@ TEST_F(DoctorOfGpus, SaysThatThereAreNone) {
 }
 
 TEST_F(DoctorOfGpus, AsksNvidiasLibrary) {
-  setenv("FAKE_GPU_0", "1410 1980 1", 1);  // idle
-  setenv("FAKE_GPU_2", "900 1980 64", 1);  // of power, and twice of heat
+  setenv("NVIDIA_FAKE_0", "1410 1980 1", 1);  // idle
+  setenv("NVIDIA_FAKE_2", "900 1980 64", 1);  // of power, and twice of heat
   std::vector<Finding> found = gpus(FAKE_NVML);
   ASSERT_EQ(found.size(), 2u) << "one that has failed is left out";
   EXPECT_EQ(found[0].found, "Fake 0: 1410 of 1980 MHz, not known to be held");
@@ -103,8 +103,8 @@ TEST_F(DoctorOfGpus, AsksNvidiasLibrary) {
   EXPECT_EQ(found[1].found, "Fake 2: 900 of 1980 MHz, slowed by its power limit, heat");
   EXPECT_EQ(found[1].verdict, Verdict::kBad);
   EXPECT_EQ(found[1].fix, "nvidia-smi -i 2 -lgc 810") << "its number on the board, not its place in the list";
-  setenv("FAKE_GPU_0", "1410 1980 2", 1);  // as somebody chose
-  unsetenv("FAKE_GPU_2");                  // a driver that tells no clock
+  setenv("NVIDIA_FAKE_0", "1410 1980 2", 1);  // as somebody chose
+  unsetenv("NVIDIA_FAKE_2");                  // a driver that tells no clock
   found = gpus(FAKE_NVML);
   ASSERT_EQ(found.size(), 1u);
   EXPECT_EQ(found[0].found, "Fake 0: 1410 of 1980 MHz, held");
@@ -113,8 +113,8 @@ TEST_F(DoctorOfGpus, AsksNvidiasLibrary) {
 }
 
 TEST_F(DoctorOfGpus, NoticesWhatElseComputesThere) {
-  setenv("FAKE_GPU_0", "1410 1980 1 0", 1);
-  setenv("FAKE_GPU_2", "1350 1980 4 99", 1);
+  setenv("NVIDIA_FAKE_0", "1410 1980 1 0", 1);
+  setenv("NVIDIA_FAKE_2", "1350 1980 4 99", 1);
   put("/sys/class/drm/card1/device/pp_dpm_sclk", "0: 300Mhz *");
   put("/sys/class/drm/card1/device/gpu_busy_percent", "40");
   std::vector<Finding> found = gpus(FAKE_NVML, "GPU load");
@@ -125,8 +125,8 @@ TEST_F(DoctorOfGpus, NoticesWhatElseComputesThere) {
   EXPECT_EQ(found[1].verdict, Verdict::kBad);
   EXPECT_EQ(found[1].fix, "stop what computes there, or measure when it is done");
   EXPECT_EQ(found[2].found, "card1: 40% of the time");
-  setenv("FAKE_GPU_0", "1410 1980 1", 1);
-  unsetenv("FAKE_GPU_2");
+  setenv("NVIDIA_FAKE_0", "1410 1980 1", 1);
+  unsetenv("NVIDIA_FAKE_2");
   found = gpus(FAKE_NVML, "GPU load");
   ASSERT_EQ(found.size(), 1u) << "of a driver that does not tell nothing is said";
   EXPECT_EQ(found[0].found, "card1: 40% of the time");
@@ -149,18 +149,18 @@ TEST_F(DoctorOfGpus, ReadsTheFilesOfAmdsDriver) {
 
 class ClockOfAGpu : public DoctorOfGpus {
  protected:
-  ~ClockOfAGpu() override { unsetenv("FAKE_GPU_DIPS"); }
+  ~ClockOfAGpu() override { unsetenv("NVIDIA_FAKE_DIPS"); }
 };
 
 TEST_F(ClockOfAGpu, IsReadAgainAndAgain) {
   EXPECT_EQ(gpu_clock(GpuDriver::kNvidia, folder_.path(), kNoLibrary), nullptr);
-  unsetenv("FAKE_GPU_0");  // a driver that tells no clock: the next one's
-  setenv("FAKE_GPU_2", "1350 1980 0", 1);
+  unsetenv("NVIDIA_FAKE_0");  // a driver that tells no clock: the next one's
+  setenv("NVIDIA_FAKE_2", "1350 1980 0", 1);
   std::unique_ptr<GpuClock> clock = gpu_clock(GpuDriver::kNvidia, folder_.path(), FAKE_NVML);
   ASSERT_NE(clock, nullptr);
   EXPECT_EQ(clock->name(), "Fake 2");
   EXPECT_EQ(clock->hz(), 1350e6);
-  setenv("FAKE_GPU_DIPS", "900 1", 1);
+  setenv("NVIDIA_FAKE_DIPS", "900 1", 1);
   EXPECT_EQ(clock->hz(), 900e6);
   EXPECT_EQ(gpu_clock(GpuDriver::kAmd, folder_.path(), kNoLibrary), nullptr);
   put("/sys/class/drm/card10/device/pp_dpm_sclk", "0: 500Mhz\n1: 1900Mhz *");

@@ -1,6 +1,7 @@
 // NVIDIA's management library as a machine of three GPUs would have it: the second has failed. Which clocks
-// the others run at is in the environment, as "now most reasons", and with a fourth number how busy they are.
-// FAKE_GPU_DIPS, as "megahertz every", is what each so many-th reading of a clock tells instead.
+// the others run at is in the environment, as "now most reasons", and with a fourth number how busy they are;
+// confined children are given what is called NVIDIA_.
+// NVIDIA_FAKE_DIPS, as "megahertz every", is what each so many-th reading of a clock tells instead.
 #include <cstdio>
 #include <cstdlib>
 
@@ -17,7 +18,7 @@ struct State {
 
 State state_of(void* device) {
   State state;
-  const char* text = getenv(device == &gpus[0] ? "FAKE_GPU_0" : "FAKE_GPU_2");
+  const char* text = getenv(device == &gpus[0] ? "NVIDIA_FAKE_0" : "NVIDIA_FAKE_2");
   if (text && sscanf(text, "%u %u %llx %d", &state.now, &state.most, &state.reasons, &state.busy) < 3)
     abort();
   return state;
@@ -51,7 +52,7 @@ int nvmlDeviceGetClockInfo(void* device, int type, unsigned* megahertz) {
   *megahertz = state_of(device).now;
   unsigned dip = 0, every = 0;
   static unsigned readings = 0;
-  if (const char* dips = getenv("FAKE_GPU_DIPS"); dips && sscanf(dips, "%u %u", &dip, &every) == 2)
+  if (const char* dips = getenv("NVIDIA_FAKE_DIPS"); dips && sscanf(dips, "%u %u", &dip, &every) == 2)
     if (++readings % every == 0) *megahertz = dip;
   return type == 1 ? kSuccess : kFailed;
 }

@@ -270,6 +270,7 @@ class HostileBuild : public testing::TestWithParam<BuildDeed> {};
 
 TEST_P(HostileBuild, IsContained) {
   if (!kConfines) GTEST_SKIP();
+  setenv(kSecretVariable, "secret", 1);
   static Sandbox sandbox(sandbox_command("build-deed"));
   write_file(kKeyFile, "secret");
   const Report report = sandbox.run(task(GetParam().name, 20));
