@@ -7,6 +7,7 @@
 #include <array>
 #include <charconv>
 #include <chrono>
+#include <filesystem>
 
 #include "core/support/digest.h"
 #include "core/support/error.h"
@@ -37,6 +38,11 @@ struct Line {
 
 /// The lines that say something. A word that begins with # begins a comment; keys have a # further on only.
 std::vector<Line> lines_of(const std::string& file) {
+  // A pipe, as a shell's <(...) is one, says all it has once: whoever read it again would wait, and everybody
+  // with them.
+  std::error_code missing;
+  if (std::filesystem::is_fifo(file, missing))
+    fail("{} must be a file, which is read again when it changes", file);
   std::vector<Line> lines;
   int number = 0;
   for (std::string& text : split_text(read_file(file), '\n')) {
@@ -89,9 +95,7 @@ Principal parse_principal(const Line& line) {
     fail("{}: must be NAME ROLE SHA256-OF-THE-TOKEN, as `tune token` makes them, or NAME ROLE curve:KEY",
          place);
   Principal principal{.name = words[0]};
-  // It is shown, and in JSON and a server's database two that are no UTF-8 would become one.
-  if (has_control_characters(principal.name) || as_utf8(principal.name) != principal.name)
-    fail("{}: the name must be UTF-8 without control characters", place);
+  check_name(principal.name, place);
   principal.role = parse_role(words[1], place);
   const bool has_key = words[2].starts_with(kKeyPrefix);
   if (has_key)
@@ -113,6 +117,12 @@ bool is_just_written(std::filesystem::file_time_type time) {
 }
 
 }  // namespace
+
+void check_name(const std::string& name, const std::string& place) {
+  // It is shown, and in JSON and a server's database two that are no UTF-8 would become one.
+  if (has_control_characters(name) || as_utf8(name) != name)
+    fail("{}: the name must be UTF-8 without control characters", place);
+}
 
 std::string_view to_string(Role role) { return kRoleNames[static_cast<size_t>(role)]; }
 

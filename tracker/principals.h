@@ -20,6 +20,8 @@ enum class Role : uint8_t { kWorker, kViewer, kSubmitter, kAdmin };
 std::string_view to_string(Role role);
 /// Throws Error "PLACE: unknown role ..." with the nearest one.
 Role parse_role(const std::string& name, const std::string& place);
+/// Throws Error, with the place, where nobody may be called so.
+void check_name(const std::string& name, const std::string& place);
 /// Whether workers of a key with this role are given trials.
 inline bool may_measure(Role role) { return role == Role::kWorker || role == Role::kAdmin; }
 

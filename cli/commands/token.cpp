@@ -24,6 +24,7 @@ int token_command(Flags& flags) {
   if (!flags.parse()) return kSuccess;
   if (principal.name.find_first_of(" \t\n#") != std::string::npos)
     fail("--name {}: must be one word without #", principal.name);
+  tracker::check_name(principal.name, "--name");
   principal.role = tracker::parse_role(role, "--role");
   principal.weight = weight;
   const std::string token = tracker::make_token();

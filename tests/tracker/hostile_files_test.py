@@ -55,6 +55,10 @@ def strange_principals(folder):
               f"{what}: {done.returncode} {said[:300]}")
         check(not re.search(rb"[\x00-\x08\x0b-\x1f]", done.stderr), f"{what}: it says {done.stderr[:300]}")
     os.remove(file)
+    os.mkfifo(file)
+    said = run("tracker", "--db", f"{folder}/p.db", "--listen", f"ipc://{folder}/p", "--principals", file, code=2)
+    check(said == f"error: {file} must be a file, which is read again when it changes", f"a pipe: {said}")
+    os.remove(file)
     tracker = Tracker(folder)
     tracker.add_user("bob")
     with tracker:
@@ -65,6 +69,11 @@ def strange_principals(folder):
                 out.write(text)
             time.sleep(0.6)
             check(tracker.call("GET", "/v1/status", user="bob")[0] == 200, f"{what}: a running tracker forgets its users")
+        os.remove(file)
+        os.mkfifo(file)
+        time.sleep(0.6)
+        check(tracker.call("GET", "/v1/status", user="bob")[0] == 200, "a running tracker waits for a pipe")
+        os.remove(file)
         with open(file, "w") as users:
             users.write(kept)
 
