@@ -32,17 +32,17 @@ struct Upload final : http::Sink {
 
 }  // namespace
 
-/// Digests of the models of jobs that have not ended.
-std::set<std::string> Api::Impl::models_in_use() {
-  std::set<std::string> digests;
+/// Those of jobs that have not ended.
+ContentStore::Pinned Api::Impl::models_in_use() {
+  ContentStore::Pinned models;
   // Paused ones too: they go on with the same model, whenever that is.
   for (const db::JobState state : {db::JobState::kQueued, db::JobState::kRunning, db::JobState::kStopped})
     for (const db::ServedJob& job : store.served_jobs({.state = state, .limit = INT_MAX})) try {
-        digests.insert(string_member(parse_bounded_json(job.request, 8, "a job"), "model_digest"));
+        models[string_member(parse_bounded_json(job.request, 8, "a job"), "model_digest")].insert(job.owner);
       } catch (const Error&) {
         // A row that is not ours to read needs no model, and keeps nobody else from uploading.
       }
-  return digests;
+  return models;
 }
 
 Response Api::Impl::has_blob(const Call& call) {

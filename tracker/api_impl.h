@@ -42,7 +42,7 @@ struct Api::Impl {
   static const Route kRoutes[];
 
   Impl(ApiSettings s, JobKeeper& k, FarmClient& f);
-  std::set<std::string> models_in_use();
+  ContentStore::Pinned models_in_use();
 
   static bool matches(std::string_view pattern, std::string_view path, std::string& part);
   const Route* find(const http::Request& request, std::string& part, bool& known_path) const;

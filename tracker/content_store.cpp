@@ -108,14 +108,26 @@ void ContentStore::forget(const std::string& digest) {
 void ContentStore::shrink(const std::string& owner, const std::function<bool()>& is_over) {
   if (!is_over()) return;
   // Asked for only now, when something has to go: it is a query to the database.
-  const std::set<std::string> stay = pinned();
+  const Pinned stay = pinned();
   for (auto it = by_use_.begin(); it != by_use_.end() && is_over();) {
     // Forgetting takes the entry out of the list under the iterator.
     // A copy of it too, for the entry goes.
     const std::string digest = *it++;
-    const bool concerned = owner.empty() || entries_.at(digest).owner == owner;
-    if (concerned && !stay.contains(digest)) forget(digest);
+    if (!owner.empty() && entries_.at(digest).owner != owner) continue;
+    const auto needed = stay.find(digest);
+    if (needed == stay.end())
+      forget(digest);
+    else if (!owner.empty() && !needed->second.contains(owner))
+      give(digest, *needed->second.begin());
   }
+}
+
+void ContentStore::give(const std::string& digest, const std::string& owner) {
+  Entry& entry = entries_.at(digest);
+  owned_[entry.owner] -= counted(entry.bytes);
+  owned_[owner] += counted(entry.bytes);
+  entry.owner = owner;
+  write_file(owner_path_of(digest), owner);
 }
 
 void ContentStore::make_room(uint64_t bytes) {
@@ -125,16 +137,18 @@ void ContentStore::make_room(uint64_t bytes) {
   if (is_over()) fail("no room: of {} bytes {} are in use", settings_.limit_bytes, bytes_);
 }
 
-std::set<std::string> ContentStore::pinned() const {
-  return settings_.pinned ? settings_.pinned() : std::set<std::string>();
-}
+ContentStore::Pinned ContentStore::pinned() const { return settings_.pinned ? settings_.pinned() : Pinned(); }
 
 uint64_t ContentStore::spare_of(const std::string& owner) const {
-  const std::set<std::string> stay = pinned();
+  const Pinned stay = pinned();
+  const auto is_needed = [&](const std::string& digest) {
+    const auto found = stay.find(digest);
+    return found != stay.end() && found->second.contains(owner);
+  };
   uint64_t spare = 0;
   for (const auto& [digest, entry] : entries_)
     // What an upload may push out of its owner's share, but only does when it is kept: see keep().
-    if (entry.owner == owner && !stay.contains(digest)) spare += counted(entry.bytes);
+    if (entry.owner == owner && !is_needed(digest)) spare += counted(entry.bytes);
   return spare;
 }
 

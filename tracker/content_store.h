@@ -27,6 +27,9 @@ class ShareFull : public Error {
 /// Holds at most so many bytes; the least recently used blobs go first. Not thread-safe.
 class ContentStore {
  public:
+  /// Digests of blobs that stay whatever the limit is, each with whose jobs need it.
+  using Pinned = std::map<std::string, std::set<std::string>>;
+
   struct Settings {
     std::string folder;  // its own, made when the first blob comes; "": a temporary one
     /// Whether the blobs outlive the store. Else what is in the folder is removed when the store comes and
@@ -35,8 +38,7 @@ class ContentStore {
     uint64_t limit_bytes = UINT64_MAX;
     /// A smaller blob counts as so many: each is a file or two, and an entry here.
     uint64_t least_bytes = 0;
-    /// Those that stay whatever the limit is. May be empty.
-    std::function<std::set<std::string>()> pinned;
+    std::function<Pinned()> pinned;  // may be empty
   };
 
   /// Throws Error for a lasting one whose folder cannot be read.
@@ -54,7 +56,8 @@ class ContentStore {
   std::optional<uint64_t> find(const std::string& digest);
 
   /// Whose a blob is that was uploaded: who was the first to. All of one owner's together hold at most so
-  /// many bytes; the owner's least recently used go for one that is kept.
+  /// many bytes; the owner's least recently used go for one that is kept, to the others whose jobs need it,
+  /// or for good.
   struct Owner {
     std::string name;
     uint64_t limit_bytes = UINT64_MAX;
@@ -112,13 +115,14 @@ class ContentStore {
   /// What a blob of so many bytes counts as, in the limits and all sums below. There is one of none.
   uint64_t counted(uint64_t bytes) const { return bytes == 0 ? 0 : std::max(bytes, settings_.least_bytes); }
   void make_room(uint64_t bytes);
-  /// Bytes of the owner's that nothing needs.
+  /// Bytes of the owner's that none of the owner's jobs needs.
   uint64_t spare_of(const std::string& owner) const;
-  std::set<std::string> pinned() const;
-  /// Forgets blobs that nothing needs, the least recently used first, while `is_over()`; of `owner`, or of
-  /// all ("").
+  Pinned pinned() const;
+  /// Forgets blobs that nothing needs, the least recently used first, while `is_over()`; of `owner`, from
+  /// whom those that only others need go to these, or of all ("").
   void shrink(const std::string& owner, const std::function<bool()>& is_over);
   void enter(const std::string& digest, uint64_t bytes, const std::string& owner);
+  void give(const std::string& digest, const std::string& owner);
 
   Settings settings_;
   std::optional<TemporaryFolder> temporary_;

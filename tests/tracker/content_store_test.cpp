@@ -98,7 +98,7 @@ TEST(ContentStore, WhatIsUploadedLasts) {
 
 TEST(ContentStore, TheLeastRecentlyUsedGoButNotWhatIsPinned) {
   TemporaryFolder parent;
-  std::set<std::string> pinned;
+  ContentStore::Pinned pinned;
   ContentStore::Settings settings{.folder = parent / "models", .lasting = true, .limit_bytes = 100};
   settings.pinned = [&] { return pinned; };
   const std::string a(40, 'a'), b(40, 'b'), c(40, 'c');
@@ -112,7 +112,7 @@ TEST(ContentStore, TheLeastRecentlyUsedGoButNotWhatIsPinned) {
     EXPECT_TRUE(store.find(sha256(a)));
   }
   ContentStore store(settings);  // c was used before a, also for the next store
-  pinned = {sha256(c)};
+  pinned = {{sha256(c), {""}}};
   upload(store, b);
   EXPECT_TRUE(store.find(sha256(c)));
   EXPECT_FALSE(store.find(sha256(a)));
@@ -121,10 +121,10 @@ TEST(ContentStore, TheLeastRecentlyUsedGoButNotWhatIsPinned) {
 /// Also with uploads that are under way: many of them at once hold no more than one may.
 TEST(ContentStore, RefusesWhatThereIsNoRoomFor) {
   TemporaryFolder parent;
-  std::set<std::string> pinned;
+  ContentStore::Pinned pinned;
   ContentStore store(
       {.folder = parent / "models", .lasting = true, .limit_bytes = 100, .pinned = [&] { return pinned; }});
-  pinned = {upload(store, std::string(60, 'a'))};
+  pinned = {{upload(store, std::string(60, 'a')), {""}}};
   EXPECT_THROW(upload(store, std::string(41, 'b')), Error);
   ContentStore::Incoming first(store);
   first.add(std::string(30, 'c'));
@@ -136,19 +136,21 @@ TEST(ContentStore, RefusesWhatThereIsNoRoomFor) {
   EXPECT_TRUE(store.find(sha256(std::string(10, 'd'))));
 }
 
+/// Of an owner who may have 100 bytes.
+std::string put(ContentStore& store, char c, size_t size, const std::string& owner) {
+  ContentStore::Incoming incoming(store, {owner, 100});
+  incoming.add(std::string(size, c));
+  incoming.sync();
+  incoming.keep();
+  return incoming.digest();
+}
+
 /// One owner's models make room for themselves alone, also in the life of another store.
 TEST(ContentStore, BoundsWhatOneOwnerHas) {
   TemporaryFolder parent;
-  std::set<std::string> pinned;
+  ContentStore::Pinned pinned;
   const ContentStore::Settings settings{
       .folder = parent / "models", .lasting = true, .limit_bytes = 1000, .pinned = [&] { return pinned; }};
-  const auto put = [](ContentStore& store, char c, size_t size, const std::string& owner) {
-    ContentStore::Incoming incoming(store, {owner, 100});
-    incoming.add(std::string(size, c));
-    incoming.sync();
-    incoming.keep();
-    return incoming.digest();
-  };
   std::string a, b, c;
   {
     ContentStore store(settings);
@@ -164,13 +166,34 @@ TEST(ContentStore, BoundsWhatOneOwnerHas) {
   EXPECT_TRUE(store.find(b)) << "another's did not";
   EXPECT_THROW(put(store, 'd', 101, "alice"), ShareFull);
   EXPECT_TRUE(store.find(c)) << "nothing goes for what is refused";
-  pinned = {c};
+  pinned = {{c, {"alice"}}};
   EXPECT_THROW(put(store, 'd', 31, "alice"), ShareFull);
   put(store, 'd', 30, "alice");
   EXPECT_EQ(store.bytes_of("alice"), 100u);
   store.forget(c);
   EXPECT_EQ(store.bytes_of("alice"), 30u);
   EXPECT_FALSE(fs::exists(parent / "models/" + c + ".owner"));
+}
+
+/// Else whoever has a model of another's could fill that one's share with a job of their own that waits.
+TEST(ContentStore, WhatOnlyOthersNeedIsTheirs) {
+  TemporaryFolder parent;
+  ContentStore::Pinned pinned;
+  const ContentStore::Settings settings{
+      .folder = parent / "models", .lasting = true, .limit_bytes = 1000, .pinned = [&] { return pinned; }};
+  {
+    ContentStore store(settings);
+    const std::string a = put(store, 'a', 60, "alice"), b = put(store, 'b', 40, "alice");
+    pinned = {{a, {"bob"}}, {b, {"alice", "bob"}}};
+    put(store, 'c', 50, "alice");
+    EXPECT_TRUE(store.find(a)) << "a job needs it";
+    EXPECT_EQ(store.bytes_of("alice"), 90u);
+    EXPECT_EQ(store.bytes_of("bob"), 60u);
+    EXPECT_THROW(put(store, 'd', 61, "alice"), ShareFull) << "beside what her own job needs";
+  }
+  ContentStore store(settings);
+  EXPECT_EQ(store.bytes_of("alice"), 90u);
+  EXPECT_EQ(store.bytes_of("bob"), 60u);
 }
 
 /// Else a share of bytes would be as many files.
