@@ -13,8 +13,10 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <thread>
+#include <utility>
 
 #include "cli/keys.h"
+#include "cli/messages.h"
 #include "core/support/bounded_json.h"
 #include "core/support/error.h"
 #include "core/support/service_error.h"
@@ -34,17 +36,15 @@ struct FileCloser {
 using File = std::unique_ptr<FILE, FileCloser>;
 
 std::string read_token(const std::string& file) {
-  if (file.empty()) {
-    const char* token = getenv("LATHE_TOKEN");
-    return token ? token : "";
-  }
   // A token that others can read is theirs too.
-  require_private(file);
-  std::string token = read_file(file);
+  if (!file.empty()) require_private(file);
+  const char* given = getenv("LATHE_TOKEN");
+  std::string token = !file.empty() ? read_file(file) : given ? given : "";
   // Editors end a file with a new line.
   while (!token.empty() && isspace(static_cast<unsigned char>(token.back()))) token.pop_back();
   // In the header below, what follows a line's end would be a header of its own.
-  if (token.find_first_of("\r\n") != std::string::npos) fail("{} must hold one token, on one line", file);
+  if (token.find_first_of("\r\n") != std::string::npos)
+    fail("{} must hold one token, on one line", file.empty() ? "LATHE_TOKEN" : file);
   return token;
 }
 
@@ -331,12 +331,16 @@ int ask_to_stop(void* reader, curl_off_t, curl_off_t, curl_off_t, curl_off_t) {
   return static_cast<EventReader*>(reader)->stop() ? 1 : 0;
 }
 
+/// What a proxy says of a tracker that is away (RFC 9110, 15.6.3 to 15.6.5): as good as no answer.
+bool is_of_a_gateway(long status) { return status >= 502 && status <= 504; }
+
 }  // namespace
 
 void ServiceClient::follow(const std::string& path, const std::function<bool(const Event&)>& on_event,
                            const std::function<bool()>& stop) {
   using Clock = std::chrono::steady_clock;
   EventReader reader{.on_event = on_event, .stop = stop};
+  bool said = false;  // that it does not answer
   for (auto heard = Clock::now();;) {
     Impl::Call call;
     impl_->prepare(call, path);
@@ -361,13 +365,21 @@ void ServiceClient::follow(const std::string& path, const std::function<bool(con
     if (reader.over || stop()) return;
     long status = 0;
     curl_easy_getinfo(call.curl, CURLINFO_RESPONSE_CODE, &status);
-    if (status >= 400) impl_->require_success(status, reader.refusal);
+    const bool away = is_of_a_gateway(status);
+    if (status >= 400 && !away) impl_->require_success(status, reader.refusal);
     // It has told all there is. One that goes away ends its stream the same way, so whoever was told
     // something asks for what comes after it.
     if (code == CURLE_OK && status == 200 && !reader.heard) return;
     // A service that restarts is asked again from the last event on; one that is gone, not for ever.
-    if (reader.heard) heard = Clock::now();
-    if (Clock::now() - heard > kPatience) throw ServiceError(impl_->problem_of(call, code));
+    if (reader.heard) {
+      heard = Clock::now();
+      said = false;
+    } else {
+      const std::string problem =
+          away ? fmt::format("{}: HTTP status {}", impl_->url, status) : impl_->problem_of(call, code);
+      if (Clock::now() - heard > kPatience) throw ServiceError(problem);
+      if (!std::exchange(said, true)) say("{}; asking again for {} s", problem, kPatience.count());
+    }
     std::this_thread::sleep_for(std::chrono::milliseconds(500));
   }
 }

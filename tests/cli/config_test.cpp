@@ -167,6 +167,8 @@ TEST_F(Config, VariablesAreFlagsOrKnownOrRefused) {
   EXPECT_EQ(unknown.output,
             "error: environment: unknown variable LATHE_QXZ; `tune help environment` lists them\n");
   EXPECT_EQ(run("help environment", "LATHE_QXZ=1").code, 0);
+  EXPECT_EQ(run("jobs --tracker http://127.0.0.1:1", "LATHE_TOKEN='a\nHost: b'").output,
+            "error: LATHE_TOKEN must hold one token, on one line\n");
   EXPECT_EQ(run("config show bench", "LATHE_CACHE=/x LATHE_CHECK_BASE=HEAD").code, 0);
 }
 

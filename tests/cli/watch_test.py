@@ -12,13 +12,13 @@ DONE = f"id: 7\nevent: state\ndata: {json.dumps({'state': 'done', 'message': ''}
 
 
 class Tracker(http.server.BaseHTTPRequestHandler):
-    """Breaks off the first stream of events in the midst of the last one."""
+    """Behind a proxy that does not reach it at first. Breaks off its first stream of events in the midst of the last one."""
 
     protocol_version = "HTTP/1.1"
     asked_from = []  # Last-Event-ID of each stream
 
-    def answer(self, body):
-        self.send_response(200)
+    def answer(self, body, status=200):
+        self.send_response(status)
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
         self.wfile.write(body.encode())
@@ -33,10 +33,13 @@ class Tracker(http.server.BaseHTTPRequestHandler):
             self.answer(json.dumps({"id": ID}))
         else:
             self.asked_from.append(self.headers["Last-Event-ID"])
+            if len(self.asked_from) <= 2:
+                self.answer("<html>Bad Gateway</html>", 502 + len(self.asked_from))
+                return
             self.send_response(200)
             self.send_header("Transfer-Encoding", "chunked")
             self.end_headers()
-            if len(self.asked_from) == 1:
+            if len(self.asked_from) == 3:
                 self.chunk("id: 6\nevent: progress\ndata: {\"seconds_left\": null, \"rank_correlation\": null}\n\n")
                 self.chunk(DONE[:len(DONE) // 2])
                 self.close_connection = True
@@ -68,7 +71,9 @@ def main():
     watched = tune("watch", ID)
     check(watched.returncode == 0 and watched.stdout == b"all is well\n", f"watch: {watched}")
     # The event that was cut off is asked for again: its id does not count.
-    check(Tracker.asked_from == [None, "6"], f"streams from {Tracker.asked_from}")
+    check(Tracker.asked_from == [None, None, None, "6"], f"streams from {Tracker.asked_from}")
+    check(watched.stderr.startswith(f"{tracker}: HTTP status 503; asking again for 30 s\n".encode()), f"{watched.stderr}")
+    check(watched.stderr.count(b"asking again") == 1, f"{watched.stderr}")
 
     there = tune("--model", "dqn", "--target", "cpu")
     check(b"\x1b" not in there.stdout + there.stderr, f"an escape for the terminal: {there}")
