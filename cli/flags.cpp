@@ -55,6 +55,16 @@ Flag flag_of(const std::string& spelling, Flag::Kind kind, const char* value_nam
   return flag;
 }
 
+/// The flag that one which there is not may stand for.
+std::string hint_of_flag(const std::string& flag, const std::vector<std::string>& names) {
+  if (std::string hint = did_you_mean(flag, names); !hint.empty()) return hint;
+  // Other programs spell out what we abbreviate: --output is no mistyped --out.
+  std::string meant;
+  for (const std::string& name : names)
+    if (flag.starts_with(name) && name.size() > meant.size()) meant = name;
+  return meant.empty() ? "" : did_you_mean(meant, names);
+}
+
 }  // namespace
 
 struct Flags::Parser {
@@ -242,7 +252,7 @@ void Flags::parse_arguments() {
     std::string flag = extra.substr(0, extra.find('='));
     if (extra == "--") continue;  // CLI11 has taken it for what it is
     bool is_flag = extra.size() > 1 && extra[0] == '-';
-    std::string hint = is_flag ? did_you_mean(flag, parser_->names()) : "";
+    std::string hint = is_flag ? hint_of_flag(flag, parser_->names()) : "";
     fail("{}: {} `{}`{}", name, is_flag ? "unknown flag" : "unexpected argument", flag,
          hint.empty() ? fmt::format("; see {} --help", name) : hint);
   }
