@@ -426,8 +426,10 @@ TuneResult run_tune_job(const TuneRequest& request, std::span<const tuner::Task>
                                   {"disturbed", result.disturbance.disturbed},
                                   {"canary", result.disturbance.canary}}
                        .dump());
-  writer.end(rows.job, result.interrupted ? db::JobState::kStopped : db::JobState::kDone,
-             result.status.seconds - kept_seconds);
+  const db::JobState state = result.interrupted ? request.when_stopped : db::JobState::kDone;
+  // A tracker that comes to this database later would have them measured.
+  if (state == db::JobState::kCancelled) farm.cancel(static_cast<JobId>(rows.job));
+  writer.end(rows.job, state, result.status.seconds - kept_seconds);
   return result;
 }
 

@@ -27,9 +27,11 @@ struct TuneRequest {
   MachineLimits limits;       // of those threads; 0: not known
   uint64_t seed = 0;
   double max_relative_error = wire::Evaluation{}.tolerance;  // of a candidate's outputs; beyond: wrong
-  bool far_weights = false;                     // measure with weights in memory (wire::Evaluation)
-  std::string options = "{}";                   // JSON: what `tune resume` needs to make the tasks again
-  std::optional<db::JobId> resume;              // go on with this job
+  bool far_weights = false;         // measure with weights in memory (wire::Evaluation)
+  std::string options = "{}";       // JSON: what `tune resume` needs to make the tasks again
+  std::optional<db::JobId> resume;  // go on with this job
+  /// What becomes of it when it is stopped: cancelled where nobody can go on with it.
+  db::JobState when_stopped = db::JobState::kStopped;
   std::shared_ptr<const MachineModel> machine;  // what the search decides by; null: the target's row
   std::function<void(const std::string&)> say;  // what a person should know, once; may be empty
   /// Only what was measured on this device is known, counts, and is confirmed; none: on any.
@@ -63,8 +65,8 @@ struct JobPlaces {
 };
 
 /// Runs the job: trials until the budget is spent, then the leaders of each task and its default schedule are
-/// measured again and the best confirmed. `stop` asks for an early end: the job is then left stopped, to be
-/// resumed. Throws Error as the records, their writer and the farm do.
+/// measured again and the best confirmed. `stop` asks for an early end: what the job is then, `when_stopped`
+/// says. Throws Error as the records, their writer and the farm do.
 TuneResult run_tune_job(const TuneRequest& request, std::span<const tuner::Task> tasks,
                         const JobPlaces& places, const tuner::Session::OnChange& on_change,
                         const std::function<bool()>& stop);

@@ -146,6 +146,8 @@ tracker::TuneRequest request_of(const Retune& retune, const RetunePlan& plan, co
   request.say = [](const std::string& line) { say("{}", line); };
   request.device = here;
   for (const RetuneTask& task : plan.tasks) request.suggested.push_back(task.leaders);
+  // The same command plans anew with what was measured, and goes on by another job.
+  request.when_stopped = db::JobState::kCancelled;
   return request;
 }
 
