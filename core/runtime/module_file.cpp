@@ -110,7 +110,7 @@ struct ModuleFile {
       plan = parse_plan(file.bytes.substr(sizeof header, header.plan_bytes));
       if (header.program_bytes > 0) {
         program = parse_program(file.bytes.substr(sizeof header + header.plan_bytes, header.program_bytes));
-        check_program(*program, plan.constant_bytes);
+        check_program(*program, plan);
       }
       if (plan.constant_bytes != static_cast<int64_t>(header.constants_bytes))
         fail("module: {} bytes of constants, the header says {}", plan.constant_bytes,
@@ -292,7 +292,7 @@ std::shared_ptr<const Module> Module::link(const lathe_library& library) {
   std::optional<Program> program;
   if (library.program_bytes > 0) {
     program = parse_program({library.program, static_cast<size_t>(library.program_bytes)});
-    check_program(*program, plan.constant_bytes);
+    check_program(*program, plan);
   }
   require_cpu(plan, plan.model.empty() ? "the model" : plan.model);
   const std::span symbols(library.symbols, static_cast<size_t>(library.symbol_count));
@@ -311,7 +311,7 @@ std::shared_ptr<const Module> Module::link(const lathe_library& library) {
 /// As `load`, of what was never a file: constants are the image's tensors.
 std::shared_ptr<const Module> Module::from_image(ModuleImage image) {
   require_cpu(image.plan, image.plan.model.empty() ? "the module" : image.plan.model);
-  if (image.program) check_program(*image.program, image.plan.constant_bytes);
+  if (image.program) check_program(*image.program, image.plan);
   SharedObject library(image.library);
   std::shared_ptr<Module> module(new Module(std::move(image.plan), std::move(image.program),
                                             [&](const char* symbol) { return library.find(symbol); }));

@@ -55,7 +55,7 @@ TEST(NativeCode, FailsWhereTheVirtualMachineDoes) {
     const Program program = changed_program(random);
     if (has_calls(program)) continue;
     try {
-      check_program(program, 0);
+      check_program(program, Plan());
     } catch (const Error&) {
       continue;
     }
@@ -98,7 +98,7 @@ TEST(NativeCode, ComputesAsTheVirtualMachine) {
       if (each != ScalarOp::kCast) add(each, dtype, 0);
       for (int64_t to = 0; each == ScalarOp::kCast && dtype_of_number(to); ++to) add(each, dtype, to);
     }
-  check_program(program, 0);
+  check_program(program, Plan());
   const codegen::Object object = codegen::compile_program(program, {}, codegen::host_target());
   const SharedObject library(codegen::link(std::span(&object, 1), codegen::host_target()).bytes);
   LoadedProgram loaded{.program = program};

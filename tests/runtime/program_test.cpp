@@ -7,6 +7,7 @@
 #include "core/runtime/program/machine.h"
 #include "core/runtime/thread_pool.h"
 #include "tests/runtime/changed_programs.h"
+#include "tests/runtime/test_module.h"
 #include "tests/thrown_by.h"
 
 namespace lathe::runtime {
@@ -117,25 +118,38 @@ TEST(Program, HostileOnesAreRefused) {
       {"a plan of 64 bytes of constants, there are 0",
        [&](Program& p) { p.plans.emplace_back().constant_bytes = 64; }},
   };
-  check_program(example_program(), 0);
+  check_program(example_program(), Plan());
   for (const Case& each : cases) {
     Program program = example_program();
     each.change(program);
-    EXPECT_EQ(thrown_by([&] { check_program(program, 0); }), std::string("module: ") + each.message);
+    EXPECT_EQ(thrown_by([&] { check_program(program, Plan()); }), std::string("module: ") + each.message);
   }
+}
+
+/// Results are copied to where the module's plan has its outputs.
+TEST(Program, WritesNoInputAndNoConstant) {
+  Plan plan = test_image().plan;
+  std::swap(plan.outputs[1], plan.outputs[2]);
+  EXPECT_EQ(thrown_by([&] { check_program(example_program(), plan); }),
+            "module: the program writes output `c` over an input or a constant");
+  plan.outputs.erase(plan.outputs.begin() + 1);
+  EXPECT_EQ(thrown_by([&] { check_program(example_program(), plan); }),
+            "module: the program writes output `x` over an input or a constant");
+  plan.outputs.erase(plan.outputs.begin() + 1);
+  check_program(example_program(), plan);
 }
 
 /// Kinds of values are checked where they are used.
 TEST(Program, OfWrongKindsFailsAsItRuns) {
   Program program = example_program();
   program.functions[0].code[4].args[0] = 0;
-  check_program(program, 0);
+  check_program(program, Plan());
   EXPECT_EQ(thrown_by([&] { run(program, 1); }),
             "module: instruction 4 of main: a part of a value that has none there");
   program = example_program();
   program.functions[0].code[5].args[1] = ~0;
   program.functions[0].code[5].dtype = kInt64;
-  check_program(program, 0);
+  check_program(program, Plan());
   EXPECT_EQ(thrown_by([&] { run(program, 1); }), "module: instruction 5 of main: a number of another type");
 }
 
@@ -147,7 +161,7 @@ TEST(Program, ChangedAtRandomDoesNoHarm) {
     const Program program = changed_program(random);
     if (has_calls(program)) continue;
     try {
-      check_program(program, 0);
+      check_program(program, Plan());
       ++ran;
       run(program, static_cast<int32_t>(random() % 9) - 4);
     } catch (const Error&) {

@@ -243,7 +243,12 @@ void check_library_call(const Program& program, const LibraryCall& call) {
 
 }  // namespace
 
-void check_program(const Program& program, int64_t constant_bytes) {
+void check_program(const Program& program, const Plan& module) {
+  const int64_t constant_bytes = module.constant_bytes;
+  // Where the program's results are copied to, while a graph's may be constants and inputs as they are.
+  for (const Port& port : module.outputs)
+    if (module.values[static_cast<size_t>(port.value)].place != Place::kArena)
+      fail("module: the program writes output `{}` over an input or a constant", port.name);
   // Constants are values of a plan that does nothing.
   Plan constants;
   constants.values = program.constants;

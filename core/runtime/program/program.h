@@ -146,10 +146,11 @@ struct Program {
                                             field("library_calls", &Program::library_calls)};
 };
 
-/// Throws Error when an index, a count or a target is out of range, when a register is read that has no value
-/// on some way there, when a plan is none (check_plan) or reads beyond `constant_bytes`: so that running the
-/// program stays inside its memory. What kind of value a register has is seen when it runs.
-void check_program(const Program& program, int64_t constant_bytes);
+/// Of a module with this plan, which was checked: throws Error when an index, a count or a target is out of
+/// range, when a register is read that has no value on some way there, when a plan of the program is none
+/// (check_plan) or reads beyond the constants, when an output is not the program's to write: so that running
+/// it stays inside its memory. What kind of value a register has is seen when it runs.
+void check_program(const Program& program, const Plan& module);
 
 /// JSON, and back. parse_program throws Error on malformed text; it does not check the program.
 std::string program_json(const Program& program);
