@@ -87,7 +87,7 @@ double model_share(std::span<const Row* const> rows) {
 void add_unmeasured(std::string& out, std::span<const Row> rows) {
   std::vector<const Row*> unmeasured;
   for (const Row& row : rows)
-    if (row.state.trials > 0 && row.state.best_seconds <= 0) unmeasured.push_back(&row);
+    if (row.state.trials > 0 && row.after <= 0) unmeasured.push_back(&row);
   if (unmeasured.empty()) return;
   append(out,
          "{} of {} tasks could not be measured, all their candidates failed; their default schedules stay:\n",

@@ -54,24 +54,32 @@ bool Patience::is_over(FarmClient& farm) const {
 
 std::vector<Leader> find_leaders(db::Reader& store, std::span<const db::WorkloadId> workloads,
                                  const std::function<db::BestQuery(db::WorkloadId)>& query_of,
+                                 std::span<const std::string> default_programs,
                                  const tuner::DefaultRecords& defaults) {
   // First the first of every task, then the seconds: when patience ends, each task has had its best
   // confirmed. The last place is for what is suspect, and for default schedules.
   std::vector<std::vector<Leader>> places(kLeaders + 1);
-  for (db::WorkloadId workload : workloads) {
+  for (size_t i = 0; i < workloads.size(); ++i) {
+    const db::WorkloadId workload = workloads[i];
     const std::vector<db::Measurement> fastest = store.top(query_of(workload), kLeaders);
-    // Theirs is the last place: a time that is not believed is worth a look when all else is confirmed.
-    const std::vector<db::Measurement> suspect = store.top_suspect(query_of(workload), kLeaders);
     auto known = defaults.find(workload);
     bool has_default = known == defaults.end();
+    // Theirs is the last place: a time that is not believed is worth a look when all else is confirmed.
+    const std::vector<db::Measurement> suspect =
+        store.top_suspect(query_of(workload), has_default ? kMostSuspect : kLeaders);
     for (size_t place = 0; place < fastest.size(); ++place) {
       places[place].push_back({workload, fastest[place].trace, fastest[place].program});
       has_default |= known != defaults.end() && fastest[place].id == known->second.id;
     }
-    for (const db::Measurement& doubtful : suspect)
+    for (size_t k = 0; k < suspect.size(); ++k) {
+      const db::Measurement& doubtful = suspect[k];
       // One of a worker that is not believed may be the fastest all the same: measured again, it counts.
-      if (fastest.size() < kLeaders || doubtful.seconds < fastest.back().seconds)
-        places.back().push_back({workload, doubtful.trace, doubtful.program});
+      const bool may_lead =
+          k < kLeaders && (fastest.size() < kLeaders || doubtful.seconds < fastest.back().seconds);
+      // All else is compared with it.
+      const bool is_default = known == defaults.end() && doubtful.program == default_programs[i];
+      if (may_lead || is_default) places.back().push_back({workload, doubtful.trace, doubtful.program});
+    }
     if (!has_default) places.back().push_back({workload, known->second.trace, known->second.program});
   }
   std::vector<Leader> leaders;

@@ -36,6 +36,8 @@ class Patience {
   Clock::time_point start_ = Clock::now(), last_answer_ = start_;
 };
 
+constexpr int kMostSuspect = 4096;  // of a workload, that are looked at
+
 /// A schedule to be measured again.
 struct Leader {
   db::WorkloadId workload = 0;
@@ -46,9 +48,11 @@ struct Leader {
 
 /// The five fastest of each workload and its default schedule, as the store ranks them now, and what would
 /// be among the five were its worker not suspect; the fastest of all workloads first, then the second ones,
-/// so that measurements of one task are apart in time.
+/// so that measurements of one task are apart in time. `default_programs`: by workload, fingerprints. One of
+/// which no time is believed has no record, and is measured again for that.
 std::vector<Leader> find_leaders(db::Reader& store, std::span<const db::WorkloadId> workloads,
                                  const std::function<db::BestQuery(db::WorkloadId)>& query_of,
+                                 std::span<const std::string> default_programs,
                                  const tuner::DefaultRecords& defaults);
 
 /// What reports tell the times of: the best of each workload, as the store ranks them now, and its default

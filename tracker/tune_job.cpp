@@ -108,7 +108,7 @@ class FarmMeasurer final : public tuner::Measurer {
     std::vector<tuner::Withdrawn> found;
     const uint64_t distrusts = farm_.status().distrusts;
     if (std::exchange(seen_distrusts_, distrusts) == distrusts) return found;
-    constexpr int kMost = 4096, kBelieved = 64;
+    constexpr int kBelieved = 64;
     for (size_t task = 0; task < workloads_.size(); ++task) {
       const db::BestQuery query{.workload = workloads_[task],
                                 .target = target_,
@@ -116,7 +116,7 @@ class FarmMeasurer final : public tuner::Measurer {
                                 .threads = request_.threads,
                                 .max_relative_error = request_.max_relative_error};
       tuner::Withdrawn withdrawn{.task = task};
-      for (const db::Measurement& doubtful : store_.top_suspect(query, kMost))
+      for (const db::Measurement& doubtful : store_.top_suspect(query, kMostSuspect))
         if (withdrawn_.emplace(task, doubtful.program).second)
           withdrawn.fingerprints.insert(doubtful.program);
       if (withdrawn.fingerprints.empty()) continue;
@@ -258,13 +258,16 @@ void drain(JobId job, FarmClient& farm, const Patience& patience, const std::fun
 
 /// Measures the leaders of each task and its default schedule again, and then what is told of them, as often
 /// as earlier lives of the job have not.
-JobDisturbance confirm(const TuneRequest& request, const JobRows& rows, const tuner::DefaultRecords& defaults,
-                       db::Reader& store, FarmClient& farm, const std::function<bool()>& stop) {
+JobDisturbance confirm(const TuneRequest& request, const JobRows& rows, std::span<const tuner::Task> tasks,
+                       const Target& target, db::Reader& store, FarmClient& farm,
+                       const std::function<bool()>& stop) {
   const auto job = static_cast<JobId>(rows.job);
   // Anew: what the search has waited for is over.
   Patience patience({request.seconds > 0, 0, request.patience});
   // Whose result is still to come may be a leader.
   drain(job, farm, patience, stop);
+  const db::ChoiceKey key{{}, rows.target, request.threads, request.max_relative_error};
+  const auto defaults_now = [&] { return tuner::default_records(store, key, tasks, target, request.device); };
   const auto query = [&](db::WorkloadId workload) { return query_of(request, rows, workload); };
   const wire::Evaluation evaluation = evaluation_of(request, db::Purpose::kConfirm);
   // So that a job that was killed while it confirmed does not do so again from the start.
@@ -278,8 +281,12 @@ JobDisturbance confirm(const TuneRequest& request, const JobRows& rows, const tu
     for (const Leader& leader : leaders) sum.add(leader.disturbance);
     return goes_on;
   };
-  if (measure(find_leaders(store, rows.workloads, query, defaults), db::Purpose::kConfirm))
-    measure(find_told(store, rows.workloads, query, defaults), db::Purpose::kTell);
+  std::vector<std::string> default_programs;
+  for (const tuner::Task& task : tasks) default_programs.push_back(tuner::default_fingerprint(task, target));
+  if (measure(find_leaders(store, rows.workloads, query, default_programs, defaults_now()),
+              db::Purpose::kConfirm))
+    // Read anew: what was doubtful may be a record now.
+    measure(find_told(store, rows.workloads, query, defaults_now()), db::Purpose::kTell);
   return sum;
 }
 
@@ -403,8 +410,7 @@ TuneResult run_tune_job(const TuneRequest& request, std::span<const tuner::Task>
   if (!result.interrupted) {
     const db::ChoiceKey key{{}, rows.target, request.threads, request.max_relative_error};
     const Target target = target_of(request);
-    result.disturbance.add(confirm(
-        request, rows, tuner::default_records(store, key, tasks, target, request.device), store, farm, stop));
+    result.disturbance.add(confirm(request, rows, tasks, target, store, farm, stop));
     // Read anew: confirmations have moved them.
     update_defaults(tuner::default_records(store, key, tasks, target, request.device), rows, tasks,
                     result.status);

@@ -23,6 +23,10 @@ bool is_best(db::Reader& store, const db::ChoiceKey& key, db::WorkloadId workloa
 
 }  // namespace
 
+std::string default_fingerprint(const Task& task, const Target& target) {
+  return fingerprint(schedule::replay(schedule::default_trace(task.workload, target), task.workload));
+}
+
 DefaultRecords default_records(db::Reader& store, const db::ChoiceKey& key, std::span<const Task> tasks,
                                const Target& target, std::optional<db::DeviceId> device) {
   DefaultRecords found;
@@ -30,8 +34,7 @@ DefaultRecords default_records(db::Reader& store, const db::ChoiceKey& key, std:
     auto workload = store.find_workload(task.digest);
     if (!workload) continue;
     // By program and not by trace: another trace may have been measured as the same program.
-    const std::string print =
-        fingerprint(schedule::replay(schedule::default_trace(task.workload, target), task.workload));
+    const std::string print = default_fingerprint(task, target);
     for (const db::Measurement& known : store.history(*workload, key.target))
       if (known.program == print && known.threads == key.threads && (!device || known.device == *device) &&
           known.relative_error <= key.max_relative_error)

@@ -253,8 +253,10 @@ struct Session::Impl {
     if (withdrawn.fingerprints.contains(default_fingerprint[task])) state.default_seconds = 0;
     searches[task].believe(std::move(elite));
     // As if the lies had not been told, as far as can be known: what came before the best was no faster.
-    const double best = state.best_seconds > 0 ? state.best_seconds : kNever;
-    for (double& after : progress[task].best_after) after = std::max(after, best);
+    std::vector<double>& best_after = progress[task].best_after;
+    for (double& after : best_after) after = std::max(after, state.best_seconds);
+    // Nothing is left of its rounds: not as if all had failed, but as if there had been none.
+    if (state.best_seconds == 0) best_after.clear();
     milestones.clear();
     // It may not be fast enough yet, and there may be more to gain.
     if (ending == Ending::kTarget || ending == Ending::kNoGain) ending.reset();

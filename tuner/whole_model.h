@@ -46,6 +46,9 @@ struct WholeModelResult {
 WholeModelResult choose_whole_model(const relay::Module& fused, const Target& target, db::Store& store,
                                     const db::ChoiceKey& key, const ChoiceLimits& limits);
 
+/// What a task's default schedule is called among candidates.
+std::string default_fingerprint(const Task& task, const Target& target);
+
 /// By workload.
 using DefaultRecords = std::map<db::WorkloadId, db::Measurement>;
 

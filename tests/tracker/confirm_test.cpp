@@ -95,7 +95,8 @@ class Confirm : public ::testing::Test {
     for (const db::Measurement& known : store_.history(workload_, target_))
       if (known.trace == default_trace) defaults[workload_] = known;
     const auto of = [&](db::WorkloadId) { return query(); };
-    std::vector<Leader> leaders = find_leaders(store_, std::span(&workload_, 1), of, defaults);
+    std::vector<Leader> leaders =
+        find_leaders(store_, std::span(&workload_, 1), of, std::span(&default_trace, 1), defaults);
     Patience patience({});
     const auto job = static_cast<JobId>(job_);
     EXPECT_TRUE(measure_again(leaders, db::Purpose::kConfirm, job, {}, farm_, patience));
@@ -146,6 +147,18 @@ TEST_F(Confirm, ADefaultAmongTheLeadersIsNotMeasuredTwiceAsOften) {
   search({{"default", 1.0f}, {"a", 1.1f}});
   confirm("default");
   EXPECT_EQ(confirmations(), (Counts{{"a", {2, 0}}, {"default", {2, 2}}}));
+}
+
+/// Nothing could be compared with it else.
+TEST_F(Confirm, ADefaultThatIsNotBelievedIsMeasuredAgain) {
+  search({{"default", 2.0f}, {"s", 1.9f}});
+  EXPECT_EQ(store_.set_suspect(store_.add_worker("w"), 0), 2);
+  search({{"a", 1.0f}, {"b", 1.1f}, {"c", 1.2f}, {"d", 1.3f}, {"e", 1.4f}});
+  confirm("default");
+  EXPECT_EQ(
+      confirmations(),
+      (Counts{
+          {"a", {2, 2}}, {"b", {2, 0}}, {"c", {2, 0}}, {"d", {2, 0}}, {"e", {2, 0}}, {"default", {2, 0}}}));
 }
 
 TEST_F(Confirm, WhatTheBestIsComparedWithIsToldAsOften) {

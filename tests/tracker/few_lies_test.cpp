@@ -194,7 +194,8 @@ class FewLies : public ::testing::Test {
     const std::vector<db::WorkloadId> workloads = {query_.workload};
     const auto of = [&](db::WorkloadId) { return query_; };
     Patience patience({});
-    std::vector<Leader> leaders = find_leaders(store_, workloads, of, {});
+    std::vector<Leader> leaders =
+        find_leaders(store_, workloads, of, std::vector<std::string>(workloads.size()), {});
     EXPECT_TRUE(measure_again(leaders, db::Purpose::kConfirm, job_, {}, farm_, patience));
     std::vector<Leader> told = find_told(store_, workloads, of, {});
     EXPECT_TRUE(measure_again(told, db::Purpose::kTell, job_, {}, farm_, patience));

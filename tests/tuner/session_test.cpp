@@ -157,6 +157,27 @@ TEST(Session, ForgetsWhatIsWithdrawn) {
             static_cast<double>(tasks[0].calls) * state.best_seconds);
 }
 
+/// A task of which nothing is believed any more has not failed: it has its turn before all others.
+TEST(Session, TriesAnewWhatNothingIsLeftOf) {
+  std::vector<Task> tasks = two_tasks();
+  FakeMeasurer measurer(tasks);
+  Session session(tasks, avx512_target(), measurer, {.trials = 240, .seed = 1});
+  size_t rounds_then = 0;
+  session.run(
+      [&](const SessionStatus& status) {
+        if (status.trials < 80 || rounds_then > 0) return;
+        rounds_then = measurer.rounds.size();
+        Withdrawn all{.task = 0};
+        for (const auto& [task, fingerprint] : measurer.measured)
+          if (task == 0) all.fingerprints.insert(fingerprint);
+        measurer.taken_back = {all};
+      },
+      kNever);
+  ASSERT_LT(rounds_then, measurer.rounds.size());
+  EXPECT_EQ(measurer.rounds[rounds_then].first, 0u);
+  EXPECT_GT(session.status().model_seconds, 0);
+}
+
 TEST(Session, TheDefaultScheduleComesFirst) {
   std::vector<Task> tasks = two_tasks();
   FakeMeasurer measurer(tasks);
