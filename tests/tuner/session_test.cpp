@@ -41,6 +41,15 @@ class FakeMeasurer final : public Measurer {
     rounds.push_back({task, proposals.size()});
   }
   std::vector<Withdrawn> withdrawn() override { return std::exchange(taken_back, {}); }
+  /// What was said of the task, and what is on its way, as a farm does.
+  void take_back_all(size_t task) {
+    Withdrawn all{.task = task};
+    for (const auto& [of, fingerprint] : measured)
+      if (of == task) all.fingerprints.insert(fingerprint);
+    taken_back = {all};
+    for (Measured& answer : waiting_)
+      if (answer.task == task) answer.outcome = Outcome::kWorkerLost;
+  }
   std::vector<Measured> wait(std::chrono::milliseconds) override {
     std::vector<Measured> ended;
     for (int i = 0; i < 5 && !waiting_.empty(); ++i) {
@@ -160,22 +169,21 @@ TEST(Session, ForgetsWhatIsWithdrawn) {
 /// A task of which nothing is believed any more has not failed: it has its turn before all others.
 TEST(Session, TriesAnewWhatNothingIsLeftOf) {
   std::vector<Task> tasks = two_tasks();
-  FakeMeasurer measurer(tasks);
-  Session session(tasks, avx512_target(), measurer, {.trials = 240, .seed = 1});
-  size_t rounds_then = 0;
-  session.run(
-      [&](const SessionStatus& status) {
-        if (status.trials < 80 || rounds_then > 0) return;
-        rounds_then = measurer.rounds.size();
-        Withdrawn all{.task = 0};
-        for (const auto& [task, fingerprint] : measurer.measured)
-          if (task == 0) all.fingerprints.insert(fingerprint);
-        measurer.taken_back = {all};
-      },
-      kNever);
-  ASSERT_LT(rounds_then, measurer.rounds.size());
-  EXPECT_EQ(measurer.rounds[rounds_then].first, 0u);
-  EXPECT_GT(session.status().model_seconds, 0);
+  for (const uint64_t seed : {1, 2, 3, 4}) {  // a task that failed has a turn by chance now and then
+    FakeMeasurer measurer(tasks);
+    Session session(tasks, avx512_target(), measurer, {.trials = 100, .seed = seed});
+    size_t rounds_then = 0;
+    session.run(
+        [&](const SessionStatus& status) {
+          if (status.trials < 40 || rounds_then > 0) return;
+          rounds_then = measurer.rounds.size();
+          measurer.take_back_all(0);
+        },
+        kNever);
+    ASSERT_LT(rounds_then, measurer.rounds.size());
+    EXPECT_EQ(measurer.rounds[rounds_then].first, 0u) << seed;
+    EXPECT_GT(session.status().model_seconds, 0);
+  }
 }
 
 TEST(Session, TheDefaultScheduleComesFirst) {
