@@ -130,7 +130,7 @@ function Samples({ trial }: { trial: TrialLife }) {
   return (
     <Chart
       title="Samples"
-      note={`Fastest ${latency(sorted[0])}, median ${latency(sorted[sorted.length >> 1])}, slowest ${latency(sorted.at(-1))}.`}
+      note={`Fastest ${latency(sorted[0])}, median ${latency((sorted[(sorted.length - 1) >> 1] + sorted[sorted.length >> 1]) / 2)}, slowest ${latency(sorted.at(-1))}.`}
       x={{ label: 'sample', whole: true, show: (value) => String(value) }}
       y={{ label: `latency (${unit})`, show: (value) => digits(value, 4) }}
       xs={rows.map((row) => row.number)}
