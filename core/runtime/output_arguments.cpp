@@ -21,6 +21,11 @@ Range range_of(const Value& value) {
 
 std::vector<size_t> output_arguments(const Plan& plan, const Value& output) {
   const Range wanted = range_of(output);
+  // In the caller's memory it would take along the part that is another output.
+  for (const Port& port : plan.outputs) {
+    const Range other = range_of(plan.values[static_cast<size_t>(port.value)]);
+    if (other != wanted && wanted.overlaps(other)) return {};
+  }
   std::vector<size_t> found;
   size_t end = 0;
   // Arguments of all steps are numbered in one row, in the order of the steps.
