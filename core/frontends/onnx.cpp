@@ -10,7 +10,7 @@
 #include <set>
 #include <unordered_map>
 
-#include "core/frontends/onnx_dims.h"
+#include "core/frontends/onnx_lists.h"
 #include "core/relay/open_shapes.h"
 #include "core/relay/passes/settle_dims.h"
 #include "core/support/printable.h"
@@ -235,6 +235,9 @@ class Importer {
       for (const auto& node : graph_.node()) convert(node);
       for (const auto& output : graph_.output()) {
         outputs.push_back(value(output.name(), "the list of outputs"));
+        if (is_list(outputs.back()))
+          fail("output `{}` is a sequence whose length only a run tells, which is not supported",
+               output.name());
         const auto* items = outputs.back().as<relay::Tuple>();
         if (items && items->items.empty())
           fail("output `{}` is empty, which is not supported", output.name());
@@ -248,8 +251,9 @@ class Importer {
     if (outputs.empty()) fail("{}: the graph has no outputs", name_);
     for (relay::Expr& output : outputs) output = as_data(output);
     relay::Expr body = outputs.size() == 1 ? outputs[0] : relay::tuple(outputs);
-    result.module =
-        relay::make_module(make<relay::Function>(std::vector<relay::TypeVar>{}, params, relay::Type(), body));
+    auto main = make<relay::Function>(std::vector<relay::TypeVar>{}, params, relay::Type(), body);
+    result.module = make<relay::ModuleNode>(list_types(body),
+                                            std::map<std::string, Ref<relay::Function>>{{"main", main}});
     return result;
   }
 

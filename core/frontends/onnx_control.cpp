@@ -2,7 +2,7 @@
 // then; else they become branches and functions of the program.
 #include "core/arith/simplify.h"
 #include "core/frontends/onnx_arithmetic.h"
-#include "core/frontends/onnx_program.h"
+#include "core/frontends/onnx_lists.h"
 #include "core/relay/analysis/graph_scopes.h"
 #include "core/relay/ops/attrs_require.h"
 #include "core/relay/ops/attrs_tensor.h"
@@ -59,9 +59,17 @@ Values if_op(const Node& node) {
   no.resize(yes.size());
   bool computes = false, same = true, ranks = true;
   for (size_t i = 0; i < yes.size(); ++i) {
-    if (!yes[i]->checked_type.as<relay::TensorType>() || !no[i]->checked_type.as<relay::TensorType>())
-      node.reject(
-          "the condition must be known when the model is compiled, since its branches give sequences");
+    if (is_sequence(yes[i]) || is_sequence(no[i])) {
+      const relay::Type item =
+          is_sequence(yes[i]) && is_sequence(no[i]) ? common_item_type({yes[i], no[i]}) : nullptr;
+      if (!item)
+        node.reject(
+            "the condition must be known when the model is compiled, since its branches give sequences "
+            "without items, or of several types");
+      yes[i] = as_list(yes[i], item), no[i] = as_list(no[i], item);
+      computes = true;
+      continue;
+    }
     yes[i] = as_data(yes[i]), no[i] = as_data(no[i]);
     computes |= !relay::is_leaf(yes[i]) || !relay::is_leaf(no[i]);
     same &= structural_equal(yes[i]->checked_type, no[i]->checked_type);
@@ -109,27 +117,50 @@ Values body_of(const Node& node, const Values& inputs) {
   return outputs;
 }
 
-/// Of a count or a condition that only a run knows.
-Values loop_at_run_time(const Node& node, const Value& condition, const Values& carried) {
-  for (const Value& value : carried)
-    if (!value->checked_type.as<relay::TensorType>())
+/// What a loop carries, with lists in the place of sequences: of items as they are at first and as the body
+/// gives them.
+Values with_lists(const Node& node, const Value& condition, const Values& carried) {
+  if (std::none_of(carried.begin(), carried.end(), is_sequence)) return carried;
+  Values inputs{scalar(kInt64, 0), condition};
+  inputs.insert(inputs.end(), carried.begin(), carried.end());
+  OpenDimensions::Scope scope;
+  const Values outputs = body_of(node, inputs);
+  scope.leave();
+  Values result = carried;
+  for (size_t i = 0; i < carried.size(); ++i) {
+    if (!is_sequence(carried[i])) continue;
+    const Value& next = outputs[1 + i];
+    const relay::Type item = is_sequence(next) ? common_item_type({carried[i], next}) : nullptr;
+    if (!item)
       node.reject(
-          "its count and condition must be known when the model is compiled, since it carries a sequence");
+          "its count and condition must be known when the model is compiled, since it carries a sequence "
+          "without items, or of several types");
+    result[i] = as_list(carried[i], with_told_sizes(item));
+  }
+  return result;
+}
+
+/// Of a count or a condition that only a run knows.
+Values loop_at_run_time(const Node& node, const Value& condition, const Values& given) {
+  const Values carried = with_lists(node, condition, given);
   const size_t gathers = node.outputs() - carried.size();
   const bool counted = node.has(0) && !(known(node.in(0)) && !holds_handles(node.in(0)) &&
                                         node.positions_in(0).at(0) >= Node::kLargest);
-  if (gathers > 0 && !counted)
-    node.reject("the most steps of a loop that gathers values must be known when the model is compiled");
   Values first{scalar(kInt64, 0), reshape(as_data(condition), {})};
   for (const Value& value : carried) first.push_back(as_data(value));
   const Value count = counted ? reshape(as_data(node.in(0)), {}) : Value();
   if (gathers > 0) {
-    const Expr most = most_steps(node);
+    const Expr most = counted ? most_steps(node) : Expr();
     // What a step gives, for its type alone.
     OpenDimensions::Scope scope;
     const Values outputs = body_of(node, {first.begin(), first.end()});
     scope.leave();
-    for (size_t i = 0; i < gathers; ++i) first.push_back(room_for(most, outputs[1 + carried.size() + i]));
+    for (size_t i = 0; i < gathers; ++i) {
+      const Value& row = outputs[1 + carried.size() + i];
+      // Of so many steps as nobody knows, rows are a list until all are there.
+      first.push_back(counted ? room_for(most, row)
+                              : as_list(tuple_of({}), with_told_sizes(row->checked_type)));
+    }
   }
   // Whether nothing but the count ends it.
   bool to_the_end = known(condition) && known(condition)->value(0) != 0;
@@ -141,16 +172,24 @@ Values loop_at_run_time(const Node& node, const Value& condition, const Values& 
     Values outputs = body_of(node, {state.begin(), gathered});
     Values after{plus(state[0], scalar(kInt64, 1)), reshape(outputs[0], {})};
     to_the_end &= outputs[0] == state[1] || (known(outputs[0]) && known(outputs[0])->value(0) != 0);
-    for (size_t i = 0; i < carried.size(); ++i) after.push_back(outputs[1 + i]);
-    for (size_t i = 0; i < gathers; ++i)
-      after.push_back(
-          with_row(gathered[static_cast<std::ptrdiff_t>(i)], state[0], outputs[1 + carried.size() + i]));
+    for (size_t i = 0; i < carried.size(); ++i) {
+      const Value& value = outputs[1 + i];
+      const relay::Type item = value.as<relay::Tuple>() ? common_item_type({state[2 + i], value}) : nullptr;
+      after.push_back(item ? as_list(value, item) : value);
+    }
+    for (size_t i = 0; i < gathers; ++i) {
+      const Value &rows = gathered[static_cast<std::ptrdiff_t>(i)], &row = outputs[1 + carried.size() + i];
+      after.push_back(counted ? with_row(rows, state[0], row) : with_last(rows, row));
+    }
     return after;
   };
   Values last = loop_while(first, more, next);
   Values results(last.begin() + 2, last.end());
-  for (size_t i = 0; i < gathers && !to_the_end; ++i)
-    results[carried.size() + i] = first_rows(results[carried.size() + i], last[0]);
+  for (size_t i = 0; i < gathers; ++i) {
+    Value& rows = results[carried.size() + i];
+    if (!counted) rows = joined_items(rows, 0, /*new_axis=*/true);
+    if (counted && !to_the_end) rows = first_rows(rows, last[0]);
+  }
   return results;
 }
 

@@ -30,17 +30,6 @@ Values fields_of(const Value& tuple, size_t count) {
   return fields;
 }
 
-/// The type of which both are, with `?` for sizes in which they differ; null where they differ in more.
-relay::Type common_type(const relay::Type& a, const relay::Type& b) {
-  if (structural_equal(a, b)) return a;
-  const auto *x = a.as<relay::TensorType>(), *y = b.as<relay::TensorType>();
-  if (!x || !y || x->dtype != y->dtype || x->shape.size() != y->shape.size()) return nullptr;
-  std::vector<Expr> shape = x->shape;
-  for (size_t d = 0; d < shape.size(); ++d)
-    if (!prove_equal(shape[d], y->shape[d])) shape[d] = any_dim();
-  return relay::tensor_type(shape, x->dtype);
-}
-
 /// What is the same in all steps of a loop, taken out of its body.
 class Invariants : public relay::ExprMutator {
  public:
@@ -139,6 +128,34 @@ Step stable_step(const Values& first, FunctionRef<Value(const Values&)> more,
 }
 
 }  // namespace
+
+relay::Type common_type(const relay::Type& a, const relay::Type& b) {
+  if (structural_equal(a, b)) return a;
+  const auto *list = a.as<relay::TypeCall>(), *other = b.as<relay::TypeCall>();
+  if (list && other && list->callee->name == other->callee->name) {
+    const relay::Type item = common_type(list->args[0], other->args[0]);
+    return item ? make<relay::TypeCall>(list->callee, std::vector<relay::Type>{item}) : nullptr;
+  }
+  const auto *x = a.as<relay::TensorType>(), *y = b.as<relay::TensorType>();
+  if (!x || !y || x->dtype != y->dtype || x->shape.size() != y->shape.size()) return nullptr;
+  std::vector<Expr> shape = x->shape;
+  for (size_t d = 0; d < shape.size(); ++d)
+    if (!prove_equal(shape[d], y->shape[d])) shape[d] = any_dim();
+  return relay::tensor_type(shape, x->dtype);
+}
+
+relay::Type with_told_sizes(const relay::Type& type) {
+  const auto& tensor = *type.as<relay::TensorType>();
+  std::vector<Expr> shape = tensor.shape;
+  for (Expr& dim : shape) {
+    bool told = true;
+    post_order(dim, [&](const NodeRef& node) {
+      if (node.as<VarNode>()) told &= OpenDimensions::current()->find(node.cast<ExprNode>()) != nullptr;
+    });
+    if (!told) dim = any_dim();
+  }
+  return relay::tensor_type(shape, tensor.dtype);
+}
 
 Value with_named_sizes(const Value& value) {
   const auto* type = value->checked_type.as<relay::TensorType>();

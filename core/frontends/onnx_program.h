@@ -7,6 +7,10 @@ namespace lathe::onnx {
 
 /// `value`, whose sizes that only a run tells (`?`) have names from here on.
 Value with_named_sizes(const Value& value);
+/// The type of which both are, with `?` for sizes in which they differ; null where they differ in more.
+relay::Type common_type(const relay::Type& a, const relay::Type& b);
+/// `type` of a tensor, with `?` for sizes that nothing tells here, as those of the body of a loop behind it.
+relay::Type with_told_sizes(const relay::Type& type);
 /// As many zeros as the number says, which a run computes: a vector, whose length has a name.
 Value zeros_of(const Value& count);
 /// The first rows of `value`, as many as the number says.

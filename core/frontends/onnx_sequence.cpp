@@ -1,10 +1,12 @@
-// Sequences and optionals whose length is known when the model is compiled: a sequence is a tuple, and its
-// operators choose among values that there are.
+// Sequences and optionals. A sequence whose length is known when the model is compiled is a tuple, and its
+// operators choose among values that there are; else it is a list of the program.
 #include <algorithm>
 
+#include "core/arith/simplify.h"
 #include "core/frontends/onnx_arithmetic.h"
-#include "core/frontends/onnx_dims.h"
+#include "core/frontends/onnx_lists.h"
 #include "core/relay/ops/attrs_tensor.h"
+#include "core/relay/text.h"
 
 namespace lathe::onnx {
 namespace {
@@ -15,6 +17,20 @@ Values items(const Node& node, size_t i) {
   const auto* tuple = node.in(i).as<relay::Tuple>();
   if (!tuple || node.in(i) == no_value()) node.reject("input {} is not a sequence", i);
   return tuple->items;
+}
+
+/// Whether input i is a list, or a tuple of which a position is asked for that only a run knows.
+bool needs_list(const Node& node, size_t i, size_t position) {
+  return is_list(node.in(i)) ||
+         (node.has(position) && (!known(node.in(position)) || holds_handles(node.in(position))));
+}
+
+/// Input i as a list.
+Value list_in(const Node& node, size_t i) {
+  if (is_list(node.in(i))) return node.in(i);
+  const relay::Type item = items(node, i).empty() ? nullptr : common_item_type({node.in(i)});
+  if (!item) node.reject("input {} has no items, or such of several types: a position must be known", i);
+  return as_list(node.in(i), item);
 }
 
 /// Input i as a position among `count`; counted from the end when negative.
@@ -30,6 +46,10 @@ Values construct(const Node& node) { return {tuple_of(node.all())}; }
 Values empty(const Node&) { return {tuple_of({})}; }
 
 Values insert(const Node& node) {
+  if (needs_list(node, 0, 2)) {
+    const Value list = list_in(node, 0);
+    return {node.has(2) ? with_item_at(list, node.in(2), node.in(1)) : with_last(list, node.in(1))};
+  }
   Values all = items(node, 0);
   // Before the item at the position, or at the end, which has the number of items for its own.
   const auto end = static_cast<int64_t>(all.size());
@@ -39,6 +59,8 @@ Values insert(const Node& node) {
 }
 
 Values erase(const Node& node) {
+  if (needs_list(node, 0, 1))
+    return {without_item_at(list_in(node, 0), node.has(1) ? node.in(1) : scalar(kInt64, -1))};
   Values all = items(node, 0);
   if (all.empty()) node.reject("the sequence is empty");
   all.erase(all.begin() +
@@ -47,43 +69,75 @@ Values erase(const Node& node) {
 }
 
 Values at(const Node& node) {
+  if (needs_list(node, 0, 1)) return {item_at(list_in(node, 0), node.in(1))};
   Values all = items(node, 0);
   return {all[static_cast<size_t>(position(node, 1, all.size()))]};
 }
 
 Values length(const Node& node) {
+  if (is_list(node.in(0))) return {length_of(node.in(0))};
   return {constant(full({}, kInt64, static_cast<double>(items(node, 0).size())))};
+}
+
+/// Of an axis whose length only a run tells: parts of `size` elements, but perhaps the last.
+Value list_of_slices(const Value& value, int64_t axis, int64_t size, bool keep) {
+  const Expr extent = dims_of(value)[static_cast<size_t>(axis)];
+  const Value end = number_of(extent), count = number_of(simplify(floordiv(extent + (size - 1), Expr(size))));
+  return list_of_parts(count, [&](const Value& i) {
+    const Value begin = times(i, scalar(kInt64, static_cast<double>(size)));
+    const Value length = emit("minimum", {scalar(kInt64, static_cast<double>(size)), minus(end, begin)});
+    // One element is there in each part.
+    const Value offsets = size == 1 ? int_constant({0})
+                                    : emit("arange_like", {with_named_sizes(zeros_of(length))},
+                                           make<relay::DtypeAttrs>(kInt64));
+    const Value part =
+        emit("take", {value, plus(offsets, begin)},
+             make<relay::TakeAttrs>(int64_t{0}, std::optional<int64_t>(axis), std::string("clip")));
+    std::vector<Expr> shape = dims_of(part);
+    if (!keep) shape.erase(shape.begin() + axis);
+    return reshape_to(part, shape);
+  });
 }
 
 /// Without sizes each part is one element along the axis, which vanishes unless keepdims says otherwise.
 Values split_to_sequence(const Node& node) {
-  const int64_t axis = node.axis(node.integer("axis", 0), node.rank(0)), extent = node.dim(0, axis);
+  const int64_t axis = node.axis(node.integer("axis", 0), node.rank(0));
+  const Expr extent = node.dims(0)[static_cast<size_t>(axis)];
   const bool single = !node.has(1), keep = !single || node.integer("keepdims", 1) != 0;
-  Ints sizes = single ? Ints{1} : node.ints_in(1);
+  std::vector<Expr> sizes = single ? std::vector{Expr(1)} : node.sizes_in(1);
   // One number is the size of all parts but perhaps the last.
   if (single || node.rank(1) == 0) {
-    const int64_t size = sizes[0];
-    if (size < 1) node.reject("parts of {} elements", size);
-    sizes.assign(static_cast<size_t>(extent / size), size);
-    if (extent % size) sizes.push_back(extent % size);
+    const int64_t* size = as_int(sizes.at(0));
+    if (!size || *size < 1) node.reject("parts of {} elements", relay::print(sizes.at(0)));
+    if (!as_int(extent)) return {list_of_slices(node.in(0), axis, *size, keep)};
+    const int64_t all = int_value(extent), each = *size;
+    sizes.assign(static_cast<size_t>(all / each), Expr(each));
+    if (all % each) sizes.emplace_back(all % each);
   }
   Values parts;
-  for (int64_t begin = 0; int64_t size : sizes) {
-    Value part = sliced(node.in(0), axis, begin, begin + size);
+  Expr begin(0);
+  for (const Expr& size : sizes) {
+    Value part = sliced_by(node.in(0), axis, {begin, size});
     std::vector<Expr> shape = dims_of(part);
     if (!keep) shape.erase(shape.begin() + axis);
     parts.push_back(reshape_to(part, shape));
-    begin += size;
+    begin = simplify(begin + size);
   }
   return {tuple_of(parts)};
 }
 
 Values concat_from_sequence(const Node& node) {
+  const bool stack = node.integer("new_axis", 0) != 0;
+  auto axis_among = [&](const std::vector<Expr>& shape) {
+    return node.axis(node.integer("axis", 0), static_cast<int64_t>(shape.size()) + (stack ? 1 : 0));
+  };
+  if (is_list(node.in(0))) {
+    const int64_t axis = axis_among(item_type(node.in(0)).shape);
+    return {joined_items(node.in(0), axis, stack)};
+  }
   Values all = items(node, 0);
   if (all.empty()) node.reject("the sequence is empty");
-  const bool stack = node.integer("new_axis", 0) != 0;
-  const int64_t axis = node.axis(node.integer("axis", 0),
-                                 static_cast<int64_t>(type_of(all[0]).shape.size()) + (stack ? 1 : 0));
+  const int64_t axis = axis_among(type_of(all[0]).shape);
   for (Value& each : all)
     if (stack) {
       std::vector<Expr> shape = dims_of(each);
@@ -93,8 +147,26 @@ Values concat_from_sequence(const Node& node) {
   return {concatenated(all, axis)};
 }
 
+/// sequence_map of lists, or of tuples beside them.
+Values map_of_lists(const Node& node) {
+  Values lists;
+  std::vector<bool> is_item;
+  for (size_t i = 0; i < node.inputs(); ++i) {
+    is_item.push_back(is_sequence(node.in(i)));
+    if (is_item.back()) lists.push_back(list_in(node, i));
+  }
+  return mapped_items(lists, [&](const Values& items) {
+    Values inputs;
+    for (size_t i = 0, k = 0; i < node.inputs(); ++i) inputs.push_back(is_item[i] ? items[k++] : node.in(i));
+    Values outputs = node.run("body", inputs);
+    if (outputs.size() != node.outputs()) node.reject("its body has {} outputs", outputs.size());
+    return outputs;
+  });
+}
+
 /// The body for each item; further inputs give it an item each if they are sequences, else the same tensor.
 Values sequence_map(const Node& node) {
+  if (is_list(node.in(0))) return map_of_lists(node);
   std::vector<Values> gathered(node.outputs());
   for (size_t i = 0; i < items(node, 0).size(); ++i) {
     Values inputs;

@@ -1,50 +1,10 @@
 // ONNX models of open sizes, and of sizes that their values tell: one build, run at several, gives what the
 // interpreter gives.
-#include "core/codegen/host_target.h"
-#include "core/runtime/executor.h"
-#include "core/runtime/thread_pool.h"
-#include "tests/frontends/onnx_models.h"
+#include "tests/program/onnx_build.h"
 #include "tests/thrown_by.h"
-#include "tuner/compile.h"
 
 namespace lathe::onnx {
 namespace {
-
-class Build {
- public:
-  explicit Build(const Model& model)
-      : imported_(
-            import_bytes(model.file(), "m.onnx", {.keeps_open = [](const std::string&) { return true; }})),
-        executor_(runtime::Module::from_image(tuner::compile_model(imported_.module, codegen::host_target())),
-                  runtime::serial_parallel()) {}
-
-  std::vector<Tensor> at(const std::vector<Tensor>& inputs) {
-    for (size_t i = 0; i < inputs.size(); ++i) executor_.set_input(i, inputs[i]);
-    executor_.run();
-    std::vector<Tensor> outputs;
-    for (size_t i = 0; i < executor_.plan().outputs.size(); ++i) outputs.push_back(executor_.output(i));
-    expect_equal(outputs, run(imported_, inputs));
-    return outputs;
-  }
-  std::vector<Tensor> at(const Shapes& shapes) {
-    std::vector<Tensor> inputs;
-    for (const ValueInfo& input : imported_.inputs) inputs.push_back(numbers(input, shapes.at(input.name)));
-    return at(inputs);
-  }
-
- private:
-  ImportedModel imported_;
-  runtime::Executor executor_;
-};
-
-void expect_as_interpreted(const Model& model, const std::vector<Shapes>& sizes) {
-  try {
-    Build build(model);
-    for (const Shapes& shapes : sizes) build.at(shapes);
-  } catch (const Error& error) {
-    FAIL() << error.what();
-  }
-}
 
 TEST(OnnxOpenPrograms, RecurrencesOfAnyLengthAndBatch) {
   for (const auto& [op, gates] :

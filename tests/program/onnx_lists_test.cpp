@@ -1,0 +1,159 @@
+// ONNX sequences of a length that only a run tells: one build gives what the model gives that is imported for
+// its size, where a sequence is a tuple.
+#include "tests/program/onnx_build.h"
+#include "tests/thrown_by.h"
+
+namespace lathe::onnx {
+namespace {
+
+void expect_as_unrolled(const Model& model, const std::vector<Shapes>& sizes) {
+  Build build(model);
+  for (const Shapes& shapes : sizes) {
+    SCOPED_TRACE(shape_text(shapes.begin()->second));
+    expect_equal(build.at(shapes), run_at(import_bytes(model.file(), "m.onnx", {.shapes = shapes}), shapes));
+  }
+}
+
+/// `t`: rows of x.
+Strings with_count(Strings nodes) {
+  nodes.insert(nodes.begin(), {node("Shape", {"x"}, {"shape"}), ints("zero", {0}), ints("one", {1}),
+                               node("Gather", {"shape", "zero"}, {"t"})});
+  return nodes;
+}
+
+/// For i below t: a sequence, to which `item` of `body` is added.
+std::string collecting(const Strings& body, const std::string& first, const std::string& result) {
+  Strings nodes = body;
+  nodes.push_back(node("Identity", {"go"}, {"goes_on"}));
+  nodes.push_back(node("SequenceInsert", {"before", "item"}, {"after"}));
+  return node("Loop", {"t", "", first}, {result},
+              bytes::subgraph(
+                  "body", bytes::graph(nodes, bytes::input("i") + bytes::input("go") + bytes::input("before"),
+                                       {"goes_on", "after"})));
+}
+
+std::string joined(const std::string& sequence, const std::string& result, int64_t axis, bool new_axis) {
+  return node("ConcatFromSequence", {sequence}, {result},
+              integer("axis", axis) + integer("new_axis", new_axis));
+}
+
+TEST(OnnxLists, ALoopCollectsRows) {
+  const std::string row = node("Gather", {"x", "i"}, {"item"});
+  expect_as_unrolled({with_count({node("SequenceEmpty", {}, {"none"}), collecting({row}, "none", "all"),
+                                  joined("all", "y", 1, true), joined("all", "z", -1, false),
+                                  node("SequenceLength", {"all"}, {"n"})}),
+                      input_of("x", {"t", "m"}),
+                      {"y", "z", "n"}},
+                     {{{"x", {1, 3}}}, {{"x", {5, 2}}}, {{"x", {8, 1}}}});
+}
+
+TEST(OnnxLists, ItemsDifferInSize) {
+  const Strings head = {node("Add", {"i", "one"}, {"end"}), node("Slice", {"x", "zero", "end"}, {"item"})};
+  expect_as_unrolled({with_count({node("SequenceConstruct", {"x", "x"}, {"two"}),
+                                  collecting(head, "two", "all"), joined("all", "y", 0, false)}),
+                      input_of("x", {"t", "m"})},
+                     {{{"x", {1, 3}}}, {{"x", {4, 2}}}});
+}
+
+TEST(OnnxLists, ItemsByTheirPositions) {
+  const std::string row = node("Gather", {"x", "i"}, {"item"});
+  const Strings changes = {node("SequenceEmpty", {}, {"none"}),
+                           collecting({row}, "none", "all"),
+                           ints("last", {-1}),
+                           ints("second", {1}),
+                           node("SequenceAt", {"all", "last"}, {"a"}),
+                           node("SequenceAt", {"all", "second"}, {"b"}),
+                           node("SequenceErase", {"all", "second"}, {"fewer"}),
+                           node("SequenceErase", {"fewer"}, {"fewest"}),
+                           node("SequenceInsert", {"fewest", "b", "zero"}, {"more"}),
+                           node("SequenceInsert", {"more", "a", "last"}, {"most"}),
+                           joined("most", "y", 0, true)};
+  expect_as_unrolled({with_count(changes), input_of("x", {"t", "m"}), {"a", "b", "y"}},
+                     {{{"x", {3, 3}}}, {{"x", {6, 1}}}});
+  Build build({with_count(changes), input_of("x", {"t", "m"}), {"b"}});
+  EXPECT_NE(thrown_by([&] {
+              build.at(Shapes{{"x", {1, 3}}});
+            }).find("a position beyond the end of a sequence"),
+            std::string::npos);
+}
+
+TEST(OnnxLists, APositionOfATupleThatOnlyARunTells) {
+  Build build({{node("SequenceConstruct", {"x", "w"}, {"both"}), node("SequenceAt", {"both", "k"}, {"y"})},
+               input_of("x", {"n"}) + input_of("w", {"n"}) + input_of("k", {}, kInt)});
+  const Tensor x = tensor_of<float>({1, 2}, {2}, kFloat32), w = tensor_of<float>({3, 4}, {2}, kFloat32);
+  for (int64_t k : {0, 1, -1, -2})
+    expect_equal(build.at({x, w, tensor_of<int64_t>({k}, {}, kInt64)}), {k == 0 || k == -2 ? x : w});
+}
+
+TEST(OnnxLists, PartsOfAnOpenAxis) {
+  const std::string square = bytes::subgraph(
+      "body", bytes::graph({node("Mul", {"item", "item"}, {"square"})}, bytes::input("item"), {"square"}));
+  const std::string x = input_of("x", {"t", "m"});
+  for (const int64_t axis : {0, 1}) {
+    SCOPED_TRACE(axis);
+    expect_as_unrolled({{node("Constant", {}, {"size"}, integer("value_int", 3)),
+                         node("SplitToSequence", {"x", "size"}, {"parts"}, integer("axis", axis)),
+                         node("SequenceMap", {"parts"}, {"squares"}, square),
+                         joined("squares", "y", axis, false), node("SequenceLength", {"parts"}, {"n"})},
+                        x,
+                        {"y", "n"}},
+                       {{{"x", {3, 3}}}, {{"x", {7, 5}}}, {{"x", {1, 8}}}});
+    expect_as_unrolled(
+        {{node("SplitToSequence", {"x"}, {"rows"}, integer("axis", axis) + integer("keepdims", 0)),
+          joined("rows", "y", 0, false), joined("rows", "z", 1, true)},
+         x,
+         {"y", "z"}},
+        {{{"x", {3, 2}}}, {{"x", {1, 4}}}});
+  }
+}
+
+TEST(OnnxLists, ALoopWithoutACountGathers) {
+  const std::string body =
+      bytes::graph({node("Add", {"x", "x"}, {"next"}), node("Less", {"next", "limit"}, {"more"})},
+                   bytes::input("i") + bytes::input("go") + bytes::input("x"), {"more", "next", "next"});
+  Build build({{node("Loop", {"", "", "start"}, {"end", "y"}, bytes::subgraph("body", body))},
+               input_of("start", {}) + input_of("limit", {}),
+               {"end", "y"}});
+  auto numbers = [](std::vector<float> values, const Shape& shape) {
+    return tensor_of<float>(values, shape, kFloat32);
+  };
+  expect_equal(build.at(std::vector<Tensor>{numbers({1}, {}), numbers({10}, {})}),
+               {numbers({16}, {}), numbers({2, 4, 8, 16}, {4})});
+  expect_equal(build.at(std::vector<Tensor>{numbers({3}, {}), numbers({1}, {})}),
+               {numbers({6}, {}), numbers({6}, {1})});
+}
+
+TEST(OnnxLists, BranchesGiveSequences) {
+  auto side = [](const char* name, const std::string& nodes) {
+    return bytes::subgraph(name, bytes::graph({nodes}, "", {"sequence"}));
+  };
+  Build build({{node("If", {"flag"}, {"all"},
+                     side("then_branch", node("SplitToSequence", {"x"}, {"sequence"})) +
+                         side("else_branch", node("SequenceConstruct", {"x", "x"}, {"sequence"}))),
+                joined("all", "y", 1, false)},
+               input_of("x", {"n", "2"}) + input_of("flag", {}, kBoolean)});
+  const Tensor x = tensor_of<float>({1, 2, 3, 4, 5, 6}, {3, 2}, kFloat32);
+  auto flag = [](bool value) { return full({}, kBool, value); };
+  expect_equal(build.at(std::vector<Tensor>{x, flag(true)}),
+               {tensor_of<float>({1, 2, 3, 4, 5, 6}, {1, 6}, kFloat32)});
+  expect_equal(build.at(std::vector<Tensor>{x, flag(false)}),
+               {tensor_of<float>({1, 2, 1, 2, 3, 4, 3, 4, 5, 6, 5, 6}, {3, 4}, kFloat32)});
+}
+
+TEST(OnnxLists, WhatIsNoList) {
+  auto message = [](const Strings& nodes, const Strings& outputs) {
+    return thrown_by([&] { Build({with_count(nodes), input_of("x", {"t", "m"}), outputs}); });
+  };
+  const std::string row = node("Gather", {"x", "i"}, {"item"});
+  EXPECT_NE(message({node("SequenceEmpty", {}, {"none"}), collecting({row}, "none", "all")}, {"all"})
+                .find("output `all` is a sequence whose length only a run tells"),
+            std::string::npos);
+  EXPECT_NE(message({node("SequenceConstruct", {"t"}, {"one_item"}), collecting({row}, "one_item", "all"),
+                     joined("all", "y", 0, false)},
+                    {"y"})
+                .find("it carries a sequence without items, or of several types"),
+            std::string::npos);
+}
+
+}  // namespace
+}  // namespace lathe::onnx
