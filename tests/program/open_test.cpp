@@ -37,6 +37,21 @@ TEST(OpenPrograms, OneFunctionAtManySizes) {
             "((12, 3i64), (0, 0i64))");
 }
 
+TEST(OpenPrograms, SizesOfOneDimensionAreEqual) {
+  const std::string turned = R"(
+    def @turned(%x: Tensor[(n), int32]) {
+      %x * 10 + concatenate((strided_slice(%x, begin=[1], end=[2147483647], strides=[1]), [7]))
+    }
+    def @main() { @turned(arange_like(zeros_of(%d), dtype="int32")) })";
+  auto of = [&](const char* n) {
+    std::string text = turned;
+    return value(text.replace(text.find("%d"), 2, n));
+  };
+  EXPECT_EQ(of("1"), "[7]");
+  EXPECT_EQ(of("4"), "[1, 12, 23, 37]");
+  EXPECT_EQ(of("0"), "t:3:10: error: the model needs n = max(0, n - 1) + 1, which does not hold for n = 0");
+}
+
 TEST(OpenPrograms, AVectorThatGrowsInALoop) {
   const std::string grow = R"(
     def @grow(%i: int32, %x: Tensor[(?), int32]) -> Tensor[(?), int32] {

@@ -115,11 +115,11 @@ Shape broadcast_shape(RelationContext& c, const Shape& a, const Shape& b) {
       // A symbol against a number other than 1 is 1 or that number, as `?` is. Of two symbols that are not
       // the same, either may be 1; but two expressions of one size, as those of an image that was made
       // smaller and larger again, are to be equal, which a run checks.
-      bool same = c.same_dim(x, y);
-      if (!same) c.broadcast_dims(x, y);
+      const bool same = c.same_dim(x, y), of_one_size = share_variables(x, y);
+      if (!same && !of_one_size) c.broadcast_dims(x, y);
       if (as_int(y))
         result[offset + i] = y;
-      else if (!same && !as_int(x) && share_variables(x, y))
+      else if (!same && of_one_size)
         c.equal_dims(x, y);
       else if (!same && !as_int(x))
         result[offset + i] = any_dim();
