@@ -276,6 +276,22 @@ TEST(OnnxOpenPrograms, AttentionOverThePatchesOfAnImage) {
 }
 
 /// However many there are, and may be kept: no thread has places for that.
+/// Side by side, then each of the last again.
+TEST(OnnxOpenPrograms, MoreBoxesAreKeptThanAThreadHasAtHand) {
+  constexpr int64_t kKept = 4150, kAgain = 100;
+  Build build({{ints("most", {kKept + kAgain}), node("NonMaxSuppression", {"b", "s", "most"}, {"y"})},
+               input_of("b", {"1", "n", "4"}) + input_of("s", {"1", "1", "n"})});
+  Tensor boxes = zeros({1, kKept + kAgain, 4}, kFloat32), scores = zeros({1, 1, kKept + kAgain}, kFloat32);
+  for (int64_t i = 0; i < kKept + kAgain; ++i) {
+    const auto left = static_cast<double>(i < kKept ? i : i - kAgain);
+    boxes.set(4 * i + 1, left), boxes.set(4 * i + 2, 1), boxes.set(4 * i + 3, left + 0.5);
+    scores.set(i, static_cast<double>(2 * (kKept + kAgain) - i));
+  }
+  const Tensor kept = build.compiled({boxes, scores})[0];
+  ASSERT_EQ(shape_text(kept.shape()), shape_text(Shape{kKept, 3}));
+  for (int64_t i = 0; i < kKept; ++i) EXPECT_EQ(kept.integer(3 * i + 2), i);
+}
+
 TEST(OnnxOpenPrograms, BoxesOfAnyNumber) {
   for (int64_t most : {2, 10000})
     expect_as_interpreted({{ints("most", {most}), node("NonMaxSuppression", {"x", "s", "most"}, {"y"})},

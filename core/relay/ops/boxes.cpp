@@ -75,7 +75,7 @@ class Suppression {
         limit_(limit),
         most_(most),
         share_(share),
-        is_at_hand_(as_int(most) && int_value(most) <= kMostAtHand),
+        all_at_hand_(as_int(most) && int_value(most) <= kMostAtHand),
         tournament_({.node = [this](const Expr& i) { return load(out_, place_(most_ + i)); },
                      .set_node = [this](const Expr& i,
                                         const Expr& j) { return tir::store(out_, place_(most_ + i), j); },
@@ -91,16 +91,16 @@ class Suppression {
         hits_(tir::buffer("hits", {Expr(kLanes)}, kInt32, tir::Scope::kLocal)),
         found_(tir::buffer("found", {Expr(4)}, candidates_.edge, tir::Scope::kLocal)),
         some_(tir::buffer("some", {Expr(4), Expr(kLanes)}, candidates_.edge, tir::Scope::kLocal)),
-        kept_(tir::buffer("kept", {Expr(4), vectors_of(most) * kLanes}, candidates_.edge)) {}
+        kept_(tir::buffer("kept", {Expr(4), all_at_hand_ ? vectors_of(most) * kLanes : Expr(kMostAtHand)},
+                          candidates_.edge)) {}
 
   tir::Stmt steps() const {
     const Expr goes_on =
         logical_and(not_equal(tournament_.best(), none()), less(number_.value(), min(limit_, most_)));
     tir::Stmt all = tournament_.with_cells(
         tir::seq({start(), tournament_.play(), repeat(candidates_.count, goes_on, turn())}));
-    if (is_at_hand_) all = make<tir::Alloc>(kept_, all);
     for (const Buffer& buffer : {number_.buffer(), chosen_.buffer(), hit_.buffer(), wasted_.buffer(),
-                                 struck_.buffer(), hits_, found_, some_})
+                                 struck_.buffer(), hits_, found_, some_, kept_})
       all = make<tir::Alloc>(buffer, all);
     return all;
   }
@@ -109,8 +109,8 @@ class Suppression {
   // In comparisons of a vector of boxes with one: what it costs to look at a candidate, and to load a vector
   // of them.
   static constexpr int64_t kTurnCost = 8, kLoadCost = 8;
-  // Of so many boxes that may be kept a thread has the edges at hand; of more they are found by the numbers
-  // of the boxes.
+  // Of so many boxes that are kept a thread has the edges at hand; those of more are found by the numbers of
+  // the boxes.
   static constexpr int64_t kMostAtHand = 4096;
 
   using Place = std::function<std::vector<Expr>(const Expr& edge)>;
@@ -128,9 +128,8 @@ class Suppression {
   static Expr flag(int64_t value) { return imm(kInt32, value); }
   Expr none() const { return cast(kInt32, candidates_.most); }
   Box found() const { return edges(found_, place_of_found); }
-  Box kept(const Expr& k) const {
-    return is_at_hand_ ? edges(kept_, place_in(k)) : candidates_.box(cast(kInt64, load(out_, place_(k))));
-  }
+  Box kept_at_hand(const Expr& k) const { return edges(kept_, place_in(k)); }
+  Box kept_by_number(const Expr& k) const { return candidates_.box(cast(kInt64, load(out_, place_(k)))); }
 
   tir::Stmt start() const {
     const Expr leaves = max(vectors_of(candidates_.count), Expr(1)) * kLanes;
@@ -155,13 +154,22 @@ class Suppression {
 
   /// `hit_`: whether what was found overlaps a box that was kept.
   tir::Stmt compare() const {
-    const tir::Stmt all = loop("v", vectors_of(number_.value()), [&](const Expr& v) {
-      return in_lanes([&](const Expr& lane) {
-        const Expr k = v * kLanes + lane, overlap = overlaps(kept(k), found(), share_);
-        const tir::Stmt set = tir::store(hits_, {lane}, select(overlap, flag(1), load(hits_, {lane})));
-        return is_at_hand_ ? set : tir::Stmt(make<tir::If>(less(k, number_.value()), set));
-      });
+    auto set = [&](const Box& better, const Expr& lane) {
+      return tir::store(hits_, {lane},
+                        select(overlaps(better, found(), share_), flag(1), load(hits_, {lane})));
+    };
+    const Expr vectors = vectors_of(number_.value()), most = Expr(kMostAtHand / kLanes),
+               at_hand = all_at_hand_ ? vectors : min(vectors, most);
+    tir::Stmt all = loop("v", at_hand, [&](const Expr& v) {
+      return in_lanes([&](const Expr& lane) { return set(kept_at_hand(v * kLanes + lane), lane); });
     });
+    if (!all_at_hand_)
+      all = tir::seq({all, loop("w", max(vectors - most, Expr(0)), [&](const Expr& w) {
+                        return in_lanes([&](const Expr& lane) {
+                          const Expr k = (most + w) * kLanes + lane;
+                          return make<tir::If>(less(k, number_.value()), set(kept_by_number(k), lane));
+                        });
+                      })});
     return tir::seq({in_lanes([&](const Expr& lane) { return tir::store(hits_, {lane}, flag(0)); }), all,
                      fold_lanes([&](const Expr& lane, const Expr& other) {
                        return tir::store(hits_, {lane}, max(load(hits_, {lane}), load(hits_, {other})));
@@ -172,14 +180,15 @@ class Suppression {
   tir::Stmt keep() const {
     const tir::Stmt set = tir::store(out_, place_(number_.value()), chosen_.value()),
                     next = number_.set(number_.value() + 1);
-    if (!is_at_hand_) return tir::seq({set, next});
     // Behind what is kept are boxes that overlap none, up to a whole vector.
     const Expr zero = real(found().top, 0);
     const tir::Stmt clear = in_lanes([&](const Expr& lane) {
       return set_edges(kept_, place_in(number_.value() + lane), {zero, zero, zero, zero});
     });
-    return tir::seq({set, make<tir::If>(equal(floormod(number_.value(), kLanes), Expr(0)), clear),
-                     set_edges(kept_, place_in(number_.value()), found()), next});
+    tir::Stmt at_hand = tir::seq({make<tir::If>(equal(floormod(number_.value(), kLanes), Expr(0)), clear),
+                                  set_edges(kept_, place_in(number_.value()), found())});
+    if (!all_at_hand_) at_hand = make<tir::If>(less(number_.value(), Expr(kMostAtHand)), at_hand);
+    return tir::seq({set, at_hand, next});
   }
 
   /// Counts what was looked at in vain, and strikes out all that overlap what is kept once that has cost as
@@ -207,7 +216,8 @@ class Suppression {
                          return set_edges(some_, place_in(lane), candidates_.box(candidates_.number(j)));
                        }),
                        loop("k", unstruck(), [&](const Expr& k) {
-                         const Box better = kept(struck_.value() + k);
+                         const Expr which = struck_.value() + k;
+                         const Box better = all_at_hand_ ? kept_at_hand(which) : kept_by_number(which);
                          return for_lanes([&](const Expr& j, const Expr& lane) {
                            return make<tir::If>(overlaps(better, edges(some_, place_in(lane)), share_),
                                                 tir::store(out_, place_(most_ + j), none()));
@@ -220,7 +230,7 @@ class Suppression {
   const std::function<std::vector<Expr>(const Expr& i)> place_;
   const Buffer out_;
   const Expr limit_, most_, share_;
-  const bool is_at_hand_;
+  const bool all_at_hand_;
   const Tournament tournament_;
   const Cell number_, chosen_, hit_, wasted_, struck_;
   const Buffer hits_, found_, some_, kept_;
