@@ -1,12 +1,16 @@
 // Signals: windows, Fourier transforms as products with matrices of cosines and sines.
 #include <cmath>
 
+#include "core/arith/simplify.h"
 #include "core/frontends/onnx_arithmetic.h"
+#include "core/frontends/onnx_dims.h"
 #include "core/relay/ops/attrs_tensor.h"
+#include "core/relay/text.h"
 
 namespace lathe::onnx {
 namespace {
 using relay::Ints;
+using Dims = std::vector<Expr>;
 
 /// A window as a sum of cosines of whole periods: sum of c_k cos(2 pi k n / size).
 struct Window {
@@ -147,13 +151,14 @@ int64_t split_of(const Fourier& f) {
 Numbers transformed(const Node& node, const Numbers& x, const Fourier& f) {
   const int64_t second = split_of(f);
   if (second == 0) return multiplied(node, x, f);
-  const int64_t first = f.length / second, rows = shape_of(x.real)[0], columns = (f.out + first - 1) / first;
-  auto swapped = [&](const Value& part, int64_t m, int64_t n, const Ints& shape) {
-    return part ? reshape(transposed(reshape(part, {rows, m, n}), {0, 2, 1}), shape) : part;
+  const int64_t first = f.length / second, columns = (f.out + first - 1) / first;
+  const Expr rows = dims_of(x.real)[0];
+  auto swapped = [&](const Value& part, int64_t m, int64_t n, const Dims& shape) {
+    return part ? reshape_to(transposed(reshape_to(part, {rows, m, n}), {0, 2, 1}), shape) : part;
   };
   Numbers y = transformed(node,
-                          {swapped(x.real, first, second, {rows * second, first}),
-                           swapped(x.imaginary, first, second, {rows * second, first})},
+                          {swapped(x.real, first, second, {simplify(rows * second), first}),
+                           swapped(x.imaginary, first, second, {simplify(rows * second), first})},
                           {first, first, first, f.inverse});
   const DataType dtype = type_of(x.real).dtype;
   auto one = [](int64_t) { return 1.0; };
@@ -162,12 +167,12 @@ Numbers transformed(const Node& node, const Numbers& x, const Fourier& f) {
               sines =
                   reshape(turns(node, {second, first}, f.length, sine_of, dtype, one), {1, second, first});
   auto by = [&](const Value& angles) {
-    return [&](const Value& part) { return times(reshape(part, {rows, second, first}), angles); };
+    return [&](const Value& part) { return times(reshape_to(part, {rows, second, first}), angles); };
   };
   y = turned(y, !f.inverse, by(cosines), by(sines));
   y = transformed(node,
-                  {swapped(y.real, second, first, {rows * first, second}),
-                   swapped(y.imaginary, second, first, {rows * first, second})},
+                  {swapped(y.real, second, first, {simplify(rows * first), second}),
+                   swapped(y.imaginary, second, first, {simplify(rows * first), second})},
                   {second, columns, second, f.inverse});
   auto unswapped = [&](const Value& part) {
     return sliced(swapped(part, first, columns, {rows, columns * first}), 1, 0, f.out);
@@ -185,9 +190,9 @@ Value with_mirror_image(const Value& half, const Fourier& f, bool negative) {
 
 /// x (rows, in, 1 or 2): real numbers, or real and imaginary parts; (rows, out, 2), or 1 of a real result.
 Value spectrum(const Node& node, const Value& x, const Fourier& f, bool real_result) {
-  const Ints shape = shape_of(x), one{shape[0], f.out, 1};
+  const Dims shape = dims_of(x), one{shape[0], f.out, 1};
   auto part = [&](int64_t i) {
-    return i < shape[2] ? reshape(sliced(x, 2, i, i + 1), {shape[0], shape[1]}) : Value();
+    return i < int_value(shape[2]) ? reshape_to(sliced(x, 2, i, i + 1), {shape[0], shape[1]}) : Value();
   };
   Numbers numbers{part(0), part(1)};
   Fourier whole = f;
@@ -197,14 +202,14 @@ Value spectrum(const Node& node, const Value& x, const Fourier& f, bool real_res
   else
     whole = f;
   const Numbers result = transformed(node, numbers, whole);
-  if (real_result) return reshape(result.real, one);
-  return concatenated({reshape(result.real, one), reshape(result.imaginary, one)}, 2);
+  if (real_result) return reshape_to(result.real, one);
+  return concatenated({reshape_to(result.real, one), reshape_to(result.imaginary, one)}, 2);
 }
 
 /// Its first `count` elements along an axis, with zeros after them where it is shorter.
 Value resized(const Value& x, int64_t axis, int64_t count) {
-  Ints shape = shape_of(x);
-  int64_t extent = shape[static_cast<size_t>(axis)];
+  const Dims shape = dims_of(x);
+  const int64_t extent = int_value(shape[static_cast<size_t>(axis)]);
   if (extent >= count) return sliced(x, axis, 0, count);
   std::vector<Ints> width(shape.size(), Ints{0, 0});
   width[static_cast<size_t>(axis)][1] = count - extent;
@@ -219,8 +224,8 @@ Values dft(const Node& node) {
                                              : last,
                            rank);
   if (axis == rank - 1) node.reject("axis {} holds the parts of a number", axis);
-  if (node.shape(0).back() != 1 && node.shape(0).back() != 2)
-    node.reject("numbers of {} parts, must be 1 or 2", node.shape(0).back());
+  const int64_t parts = node.dim(0, rank - 1);
+  if (parts != 1 && parts != 2) node.reject("numbers of {} parts, must be 1 or 2", parts);
   bool inverse = node.integer("inverse", 0) != 0, onesided = node.integer("onesided", 0) != 0;
   int64_t extent = node.dim(0, axis);
   int64_t length = node.has(1) ? node.int_in(1) : inverse && onesided ? 2 * (extent - 1) : extent;
@@ -234,33 +239,46 @@ Values dft(const Node& node) {
   order.insert(order.end(), {axis, rank - 1});
   for (size_t d = 0; d < order.size(); ++d) back[static_cast<size_t>(order[d])] = static_cast<int64_t>(d);
   Value x = transposed(resized(node.in(0), axis, f.in), order);
-  Ints shape = shape_of(x);
-  Value flat = reshape(x, {shape_size(std::span(shape).first(shape.size() - 2)), f.in, shape.back()});
+  Dims shape = dims_of(x);
+  Value flat = reshape_to(x, {elements_of(std::span(shape).first(shape.size() - 2)), f.in, parts});
   Value result = spectrum(node, flat, f, inverse && onesided);
   shape[shape.size() - 2] = f.out;
-  shape.back() = shape_of(result).back();
-  return {transposed(reshape(result, shape), back)};
+  shape.back() = dims_of(result).back();
+  return {transposed(reshape_to(result, shape), back)};
 }
 
-/// Transforms of frames (batch, frames, elements) of a signal (batch, length, 1 or 2).
+/// (count, length): element j of frame i is element i * step + j of the signal; frames may overlap.
+Value frame_places(const Node& node, const Expr& count, int64_t step, int64_t length) {
+  const int64_t* number = as_int(count);
+  if (!number) {
+    const Value begins = times(counted_to(count), scalar(kInt64, static_cast<double>(step)));
+    return plus(reshape_to(begins, {count, 1}), counted(length, {1, length}));
+  }
+  Tensor places(node.constant_shape({*number, length}), kInt64);
+  for (int64_t i = 0; i < *number * length; ++i) places.set_integer(i, i / length * step + i % length);
+  return constant(places);
+}
+
+/// Transforms of frames (batch, frames, elements) of a signal (batch, length, 1 or 2), both of any size.
 Values stft(const Node& node) {
-  Ints signal = node.shape(0);
-  int64_t step = node.int_in(1);
-  if (signal.size() == 2) signal.push_back(1);
-  int64_t length = node.has(3) ? node.int_in(3) : node.has(2) ? shape_size(node.shape(2)) : 0;
-  if (signal.size() != 3 || (signal[2] != 1 && signal[2] != 2) || step < 1 || length < 1 ||
-      length > signal[1])
-    node.reject("frames of {} elements, each {}, of a signal of shape {}", length, step, shape_text(signal));
-  int64_t count = (signal[1] - length) / step + 1;
-  // Frame i, element j is element i * step + j of the signal; frames may overlap.
-  Tensor places(node.constant_shape({count, length}), kInt64);
-  for (int64_t i = 0; i < count * length; ++i) places.set_integer(i, i / length * step + i % length);
-  Value frames = emit("take", {reshape(node.in(0), signal), constant(places)},
+  Dims signal = node.dims(0);
+  const int64_t step = node.int_in(1);
+  if (signal.size() == 2) signal.emplace_back(1);
+  const int64_t length = node.has(3) ? node.int_in(3) : node.has(2) ? shape_size(node.shape(2)) : 0;
+  const int64_t* whole = signal.size() == 3 ? as_int(signal[1]) : nullptr;
+  if (signal.size() != 3 || (!is_int(signal[2], 1) && !is_int(signal[2], 2)) || step < 1 || length < 1 ||
+      (whole && length > *whole))
+    node.reject("frames of {} elements, each {}, of a signal of shape {}", length, step,
+                relay::print(node.in(0)->checked_type));
+  const Expr count = simplify(floordiv(signal[1] - length, Expr(step)) + 1);
+  const Value frames_at = frame_places(node, count, step, length);
+  Value frames = emit("take", {reshape_to(node.in(0), signal), frames_at},
                       make<relay::TakeAttrs>(int64_t{0}, std::optional<int64_t>(1), std::string("clip")));
   if (node.has(2)) frames = times(frames, reshape(node.in(2), {length, 1}));
-  Fourier f{length, node.integer("onesided", 1) ? length / 2 + 1 : length, length};
-  Value result = spectrum(node, reshape(frames, {signal[0] * count, length, signal[2]}), f, false);
-  return {reshape(result, {signal[0], count, f.out, 2})};
+  const Fourier f{length, node.integer("onesided", 1) ? length / 2 + 1 : length, length};
+  const Value result =
+      spectrum(node, reshape_to(frames, {simplify(signal[0] * count), length, signal[2]}), f, false);
+  return {reshape_to(result, {signal[0], count, f.out, 2})};
 }
 
 constexpr Converter kConverters[] = {

@@ -50,4 +50,13 @@ inline void expect_as_interpreted(const Model& model, const std::vector<Shapes>&
   }
 }
 
+/// Each size gives what the model gives that is imported for it alone.
+inline void expect_as_settled(const Model& model, const std::vector<Shapes>& sizes) {
+  Build build(model);
+  for (const Shapes& shapes : sizes) {
+    SCOPED_TRACE(shape_text(shapes.begin()->second));
+    expect_equal(build.at(shapes), run_at(import_bytes(model.file(), "m.onnx", {.shapes = shapes}), shapes));
+  }
+}
+
 }  // namespace lathe::onnx

@@ -276,6 +276,18 @@ TEST(OnnxOpenPrograms, AttentionOverThePatchesOfAnImage) {
 }
 
 /// However many there are, and may be kept: no thread has places for that.
+TEST(OnnxOpenPrograms, TransformsOfSignalsOfAnyLength) {
+  const std::string step = node("Constant", {}, {"step"}, integer("value_int", 3)),
+                    length = node("Constant", {}, {"length"}, integer("value_int", 8));
+  expect_as_settled(
+      {{step, length, node("STFT", {"x", "step", "", "length"}, {"y"})}, input_of("x", {"b", "t", "1"})},
+      {{{"x", {1, 8, 1}}}, {{"x", {2, 21, 1}}}, {{"x", {1, 40, 1}}}});
+  // Long enough to be split.
+  const std::string x = input_of("x", {"b", "400", "m", "2"});
+  expect_as_settled({{node("DFT", {"x"}, {"y"}, integer("axis", 1))}, x},
+                    {{{"x", {2, 400, 1, 2}}}, {{"x", {1, 400, 3, 2}}}});
+}
+
 /// Side by side, then each of the last again.
 TEST(OnnxOpenPrograms, MoreBoxesAreKeptThanAThreadHasAtHand) {
   constexpr int64_t kKept = 4150, kAgain = 100;
