@@ -236,7 +236,7 @@ class Importer {
       for (const auto& output : graph_.output()) {
         outputs.push_back(value(output.name(), "the list of outputs"));
         if (is_list(outputs.back()))
-          fail("output `{}` is a sequence whose length only a run tells, which is not supported",
+          fail("output `{}` is a sequence: its length must be known when the model is compiled",
                output.name());
         const auto* items = outputs.back().as<relay::Tuple>();
         if (items && items->items.empty())
