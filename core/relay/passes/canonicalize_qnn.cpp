@@ -130,9 +130,11 @@ class Canonicalizer final : public ExprMutator {
       o.x = cast(add(cast(o.x, kInt32), number(kInt32, 128)), kUInt8), o.x_zero = moved(o.x_zero, 128);
     if (moves_w)
       o.w = cast(subtract(cast(o.w, kInt32), number(kInt32, 128)), kInt8), o.w_zero = moved(o.w_zero, -128);
-    // A weight's zero point takes sums over the data that each result sees: with windows, which padding cuts
-    // off at the borders, these are no sums over an axis.
-    return is_zero(o.w_zero) || axes->of_data ? std::optional(o) : std::nullopt;
+    // A weight's zero point takes sums over the data that each result sees, and how many terms they have:
+    // with windows, which padding cuts off at the borders, these are no sums over an axis.
+    const bool counted = is_zero(o.w_zero) ||
+                         (axes->of_data && as_int(type_of(o.x).shape[static_cast<size_t>(*axes->of_data)]));
+    return counted ? std::optional(o) : std::nullopt;
   }
 
   /// The same in differences of int32.
