@@ -1,9 +1,9 @@
 // Random small models, Lathe (untuned unless --db is given) and ONNX Runtime in turn on each; prints the ratios of their times.
 //   ./run bench random-models --seed S [--count N] [--kinds classic|rare|networks|odd|quantized|all | --kind K] [--sizes any|round] [--dtype float32|float16] [--threads N]
 //                             [--precision bf16|int8] [--rounds R] [--db FILE] [--max-relative-error E] [--json]
-// A ratio is peer / ours: above 1, Lathe is faster. --dtype is that of the models' real numbers. With --precision it is the time of our own float32 over that of the
-// precision, and errors are from our float32. Errors are the largest difference of an output over its largest value: from
-// the peer, or, where that is beyond the bound, from the model computed in float64.
+// A ratio is peer / ours: above 1, Lathe is faster. --dtype is that of the models' real numbers. With --precision it is the
+// time of our own float32 over that of the precision, and errors are from our float32. Errors are the largest difference of
+// an output over its largest value: from the peer, or, where that is beyond the bound, from the model computed in float64.
 // A block that fails, or whose result is wrong, is a row that says so; the ratios of the others make up the summary.
 // Exit code 1 when a block failed on our side or was wrong, or when none could be raced. To have the files of a seed:
 //   python3 bench/random_models.py FOLDER --seed S [--count N] [--kinds classic|rare|networks|odd|quantized|all | --kind K] [--sizes any|round] [--dtype float32|float16]

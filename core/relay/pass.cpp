@@ -62,7 +62,8 @@ Module widen_operands(const Module& module, const PassContext& context) {
   return widen_products(module, NarrowCosts(context.target));
 }
 Module widen_float16(const Module& module, const PassContext& context) {
-  return widen_halves(module, NarrowCosts(context.target));
+  // Other devices have arithmetic of 16 bits.
+  return context.target.kind == "cpu" ? widen_halves(module, NarrowCosts(context.target)) : module;
 }
 Module mixed_precision(const Module& module, const PassContext& context) {
   return to_mixed_precision(module, NarrowCosts(context.target));

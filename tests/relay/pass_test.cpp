@@ -55,6 +55,19 @@ TEST(RunPasses, NothingToDoGivesTheSameModule) {
   EXPECT_TRUE(once == twice) << print(once) << print(twice);
 }
 
+/// Processors compute in float32 what is float16; other devices do not, and kernels stay what they are.
+TEST(RunPasses, WhatIsFusedOrForOtherDevicesKeepsFloat16) {
+  const PassId widen[] = {kWidenHalves}, fuse[] = {kInferType, kFuseOps};
+  const Module given = run_passes(parse_module("def @main(%x: Tensor[(2), float16]) { add(%x, %x) }"),
+                                  std::vector{kInferType, kSpecialize});
+  EXPECT_FALSE(run_passes(given, widen) == given);
+  Target gpu;
+  gpu.kind = "cuda";
+  EXPECT_TRUE(run_passes(given, widen, {.target = gpu}) == given);
+  const Module fused = run_passes(given, fuse);
+  EXPECT_TRUE(run_passes(fused, widen) == fused) << print(run_passes(fused, widen));
+}
+
 TEST(RunPasses, TimesAreReported) {
   PassTimes<Pass, Module> times;
   PassId sequence[] = {kDeadCode, kDeadCode};

@@ -74,9 +74,8 @@ class HalfWidener final : public ExprMutator {
   Expr visit_call(const Ref<Call>& e) override {
     const Op* op = operator_of(e);
     if (op && moves(*op) && is_half(e) && chooses_held(e->args[0]))
-      return held(e, call(op->name, {halves(e->args)}, e->attrs));
-    if (op && op->narrow == NarrowRule::kProduct &&
-        std::all_of(e->args.begin(), e->args.end(), [](const Expr& arg) { return is_half(arg); }) &&
+      return held(e, call(op->name, halves(e->args), e->attrs));
+    if (op && op->narrow == NarrowRule::kProduct && is_half(e->args[0]) && is_half(e->args[1]) &&
         costs_.pays(*e, kFloat16))
       return call(op->name, halves(e->args), op->product->with_sums_of(e->attrs, kFloat32));
     // Passes that look for quantization see nothing between a product and its operands.
@@ -135,10 +134,8 @@ class HalfWidener final : public ExprMutator {
   /// The value of `main`.
   Expr result(const Expr& body) {
     if (is_half(body)) return half(body);
+    if (!has_half(body->checked_type)) return visit(body);
     const auto* type = body->checked_type.as<TupleType>();
-    if (!type || std::none_of(type->items.begin(), type->items.end(),
-                              [](const Type& field) { return is_half(field); }))
-      return visit(body);
     if (const auto* items = body.as<Tuple>()) return tuple(halves(items->items));
     const Var whole = make_var("result");
     std::vector<Expr> parts;
@@ -153,27 +150,28 @@ class HalfWidener final : public ExprMutator {
   std::unordered_map<const Node*, Expr> held_, rounded_;  // as float16, by expression before rewriting
 };
 
-/// Of a parameter or a result of `main`: what the boundary can cast.
-bool is_plain(const Type& type) {
-  const auto* parts = type.as<TupleType>();
-  return is_half(type) || !has_half(type) ||
-         (parts && std::all_of(parts->items.begin(), parts->items.end(),
-                               [](const Type& field) { return is_half(field) || !has_half(field); }));
-}
+/// What the boundary of `main` can cast.
+bool is_tensor_or_other(const Type& type) { return is_half(type) || !has_half(type); }
 
 bool can_widen(const Module& module) {
   const auto main = module->functions.find("main");
   if (main == module->functions.end()) return false;
   const Function& entry = *main->second;
   for (const Var& param : entry.params)
-    if (!is_half(param) && has_half(param->checked_type)) return false;
-  if (!is_plain(entry.body->checked_type)) return false;
+    if (!is_tensor_or_other(param->checked_type)) return false;
+  const Type& result = entry.body->checked_type;
+  const auto* parts = result.as<TupleType>();
+  const bool castable = parts ? std::all_of(parts->items.begin(), parts->items.end(), is_tensor_or_other)
+                              : is_tensor_or_other(result);
+  if (!castable) return false;
   for (const auto& [name, data] : module->types)
     if (has_half(data)) return false;
   bool known = true;
   post_order(module, [&](const NodeRef& node) {
     const auto* callee = node.as<GlobalVarNode>();
-    known &= !node.as<PrimFunc>() && !node.as<ExternFunc>() && !(callee && callee->name == "main");
+    const auto* function = node.as<Function>();
+    known &= !node.as<PrimFunc>() && !node.as<ExternFunc>() && !(callee && callee->name == "main") &&
+             !(function && function->attrs.primitive);
   });
   return known;
 }
@@ -184,7 +182,6 @@ Module widen_halves(const Module& module, const NarrowCosts& costs) {
   if (!has_half(module) || !can_widen(module)) return module;
   auto result = mutate(*module);
   for (auto& [name, function] : result->functions) {
-    if (function->attrs.primitive) continue;
     HalfWidener widener(costs);
     function = name == "main" ? widener.entry(*function) : widener.visit_as(function);
   }
