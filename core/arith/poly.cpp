@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cstring>
+#include <span>
+#include <utility>
 
 namespace lathe {
 namespace {
@@ -43,12 +45,21 @@ int compare_nodes(const Node* a, const Node* b) {
   if (!a || !b) return a ? 1 : -1;
   if (&a->type() != &b->type())
     return three_way(std::string_view(a->type().name), std::string_view(b->type().name));
-  std::vector<Cell> x, y;
-  a->append_cells(x);
-  b->append_cells(y);
-  for (size_t i = 0; i < std::min(x.size(), y.size()); ++i)
-    if (int order = compare_cells(x[i], y[i])) return order;
-  if (x.size() != y.size()) return three_way(x.size(), y.size());
+  // One stack for all levels and calls: sorting the terms of a long sum compares thousands of nodes.
+  thread_local std::vector<Cell> cells;
+  const size_t x = cells.size();
+  a->append_cells(cells);
+  const size_t y = cells.size();
+  b->append_cells(cells);
+  const size_t size_of_a = y - x, size_of_b = cells.size() - y;
+  int order = 0;
+  for (size_t i = 0; order == 0 && i < std::min(size_of_a, size_of_b); ++i) {
+    const Cell of_a = cells[x + i], of_b = cells[y + i];  // by value: the stack grows below
+    order = compare_cells(of_a, of_b);
+  }
+  cells.resize(x);
+  if (order != 0) return order;
+  if (size_of_a != size_of_b) return three_way(size_of_a, size_of_b);
   return a->type().identity == Identity::kName ? three_way(std::less<>()(b, a), std::less<>()(a, b)) : 0;
 }
 
@@ -155,15 +166,48 @@ Poly multiply(const Poly& a, const Poly& b) {
   return result;
 }
 
-Poly decompose(const Expr& e) {
-  if (const int64_t* value = as_int(e)) return constant_poly(*value);
-  const Binary* b = e.as<Binary>();
-  if (b && e.dtype() == kInt64) {
-    if (b->op == BinaryOp::kAdd) return add(decompose(b->a), decompose(b->b));
-    if (b->op == BinaryOp::kSub) return add(decompose(b->a), decompose(b->b), -1);
-    if (b->op == BinaryOp::kMul) return multiply(decompose(b->a), decompose(b->b));
+namespace {
+
+struct Part {
+  Poly poly;
+  int64_t sign = 1;
+};
+
+/// By halves: part after part, each would be copied as often as there are parts after it.
+Poly sum_of(std::span<Part> parts) {
+  if (parts.size() == 1) return parts[0].sign == 1 ? std::move(parts[0].poly) : scale(parts[0].poly, -1);
+  if (parts.size() == 2 && parts[0].sign == 1) return add(parts[0].poly, parts[1].poly, parts[1].sign);
+  const size_t half = parts.size() / 2;
+  return add(sum_of(parts.first(half)), sum_of(parts.subspan(half)));
+}
+
+}  // namespace
+
+Poly sum_of(const Expr& e, FunctionRef<Poly(const Expr&)> poly_of) {
+  std::vector<Part> parts;
+  std::vector<std::pair<Expr, int64_t>> left{{e, 1}};
+  while (!left.empty()) {
+    const std::pair<Expr, int64_t> next = std::move(left.back());
+    left.pop_back();
+    const Binary* b = next.first.dtype() == kInt64 ? next.first.as<Binary>() : nullptr;
+    if (b && (b->op == BinaryOp::kAdd || b->op == BinaryOp::kSub)) {
+      left.emplace_back(b->b, b->op == BinaryOp::kSub ? -next.second : next.second);
+      left.emplace_back(b->a, next.second);
+    } else {
+      parts.push_back({poly_of(next.first), next.second});
+    }
   }
-  return atom_poly(e);
+  return sum_of(parts);
+}
+
+Poly decompose(const Expr& e) {
+  return sum_of(e, [](const Expr& part) {
+    if (const int64_t* value = as_int(part)) return constant_poly(*value);
+    const Binary* b = part.as<Binary>();
+    if (b && b->op == BinaryOp::kMul && part.dtype() == kInt64)
+      return multiply(decompose(b->a), decompose(b->b));
+    return atom_poly(part);
+  });
 }
 
 Expr compose(const Poly& p) {

@@ -34,6 +34,8 @@ Poly atom_poly(Expr atom);
 Poly add(const Poly& a, const Poly& b, int64_t scale_of_b = 1);
 Poly scale(const Poly& p, int64_t factor);
 Poly multiply(const Poly& a, const Poly& b);
+/// The sum that `e` writes with + and - of int64, each part (anything else) as `poly_of` gives it.
+Poly sum_of(const Expr& e, FunctionRef<Poly(const Expr&)> poly_of);
 /// The sum that an expression with simplified atoms stands for; does not look inside the atoms.
 Poly decompose(const Expr& e);
 /// The canonical expression: larger coefficients first, negative terms subtracted, the constant last.

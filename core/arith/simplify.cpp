@@ -94,10 +94,11 @@ Poly Simplifier::poly(const Expr& e) { return decompose(simplify(e)); }
 /// Through nested sums without a simplified expression in between: each would be composed and taken apart
 /// again.
 Poly Simplifier::sum_of(const Expr& e) {
-  const Binary* b = e.as<Binary>();
-  if (!b || !is_arithmetic(b->op)) return poly(e);
-  if (b->op == BinaryOp::kMul) return multiply(sum_of(b->a), sum_of(b->b));
-  return add(sum_of(b->a), sum_of(b->b), b->op == BinaryOp::kSub ? -1 : 1);
+  return lathe::sum_of(e, [&](const Expr& part) {
+    const Binary* b = part.as<Binary>();
+    return b && b->op == BinaryOp::kMul && part.dtype() == kInt64 ? multiply(sum_of(b->a), sum_of(b->b))
+                                                                  : poly(part);
+  });
 }
 
 void Analyzer::bind_range(const Var& v, const Expr& extent) {
