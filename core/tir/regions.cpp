@@ -98,7 +98,7 @@ class Relaxation {
 /// Ranges stay bound in `analyzer_` after their loop: variables are distinct, and the analyzer is a copy.
 class Collector {
  public:
-  explicit Collector(Analyzer analyzer) : analyzer_(std::move(analyzer)) {}
+  Collector(Analyzer analyzer, const Buffer* only) : analyzer_(std::move(analyzer)), only_(only) {}
 
   Accesses collect(const Stmt& stmt) {
     visit(stmt);
@@ -128,7 +128,8 @@ class Collector {
         const Store& store = *stmt.as<Store>();
         for (const Expr& index : store.indices) visit(index);
         visit(store.value);
-        return add(writes_, store.buffer, store.indices);
+        if (counts(store.buffer)) add(writes_, store.buffer, store.indices);
+        return;
       }
       case StmtKind::kSeq:
         for (const Stmt& s : stmt.as<Seq>()->stmts) visit(s);
@@ -148,7 +149,7 @@ class Collector {
   void visit(const Expr& e) {
     post_order(e, [&](const NodeRef& node) {
       const Load* load = node.as<Load>();
-      if (!load || has_seen(*load)) return;
+      if (!load || !counts(load->buffer) || has_seen(*load)) return;
       add(reads_, load->buffer, load->indices);
       // What is inlined reads the same element again and again: comparing is cheaper than simplifying.
       constexpr size_t kMostSeen = 32;
@@ -199,8 +200,11 @@ class Collector {
     add(list, std::move(region));
   }
 
+  bool counts(const Buffer& buffer) const { return !only_ || buffer == *only_; }
+
   void add(std::vector<Region>& list, Region region) {
-    if (std::find(local_.begin(), local_.end(), region.buffer) != local_.end()) return;
+    if (!counts(region.buffer) || std::find(local_.begin(), local_.end(), region.buffer) != local_.end())
+      return;
     // At once, not when the loop ends: the boxes in the list speak of variables outside of `stmt` alone, and
     // can be united.
     region = relax(region, domain_, analyzer_);
@@ -213,6 +217,7 @@ class Collector {
   }
 
   Analyzer analyzer_;
+  const Buffer* only_;
   Domain domain_;
   std::vector<Buffer> local_;
   std::vector<Region> reads_, writes_;
@@ -341,7 +346,9 @@ Expr element_count(const Region& region) {
   return simplify(count);
 }
 
-Accesses accesses_of(const Stmt& stmt, const Analyzer& analyzer) { return Collector(analyzer).collect(stmt); }
+Accesses accesses_of(const Stmt& stmt, const Analyzer& analyzer, const Buffer* only) {
+  return Collector(analyzer, only).collect(stmt);
+}
 
 Accesses block_accesses(const std::vector<BlockIter>& iters, const Stmt& init, const Stmt& body) {
   // Nothing is known but the iterators: what a block declares must hold wherever a schedule moves it.

@@ -44,7 +44,8 @@ Expr element_count(const Region& region);
 struct Accesses {
   std::vector<Region> reads, writes;
 };
-Accesses accesses_of(const Stmt& stmt, const Analyzer& analyzer);
+/// Of the buffer `only`, where it is given: boxes take long to find.
+Accesses accesses_of(const Stmt& stmt, const Analyzer& analyzer, const Buffer* only = nullptr);
 /// What a block with these iterators should declare: the reads and writes of init and body as functions of
 /// the iterators. A reduction's read of its own accumulator is not a read.
 Accesses block_accesses(const std::vector<BlockIter>& iters, const Stmt& init, const Stmt& body);

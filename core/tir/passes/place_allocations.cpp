@@ -52,7 +52,7 @@ const Region* region_of(const std::vector<Region>& regions, const Buffer& buffer
 /// along which iterations do not move they store the same: what is read beyond it nobody stores, as padding.
 bool reads_of_others(const For& loop, const Buffer& buffer, Analyzer analyzer) {
   analyzer.bind_range(loop.var, loop.extent);
-  const Accesses accesses = accesses_of(loop.body, analyzer);
+  const Accesses accesses = accesses_of(loop.body, analyzer, &buffer);
   const Region *read = region_of(accesses.reads, buffer), *stored = region_of(accesses.writes, buffer);
   if (!read || !stored) return false;
   for (size_t d = 0; d < read->ranges.size(); ++d) {
@@ -175,7 +175,7 @@ class Placer {
 
   /// Around all accesses in `stmt`; nothing when there is none.
   std::optional<Region> box_of(const Stmt& stmt, const Analyzer& analyzer) const {
-    Accesses accesses = accesses_of(stmt, analyzer);
+    Accesses accesses = accesses_of(stmt, analyzer, &buffer_);
     std::optional<Region> box;
     for (const std::vector<Region>* regions : {&accesses.reads, &accesses.writes})
       for (const Region& region : *regions)
