@@ -62,6 +62,21 @@ TEST_P(Limits, AMillionMutualCalls) {
             "True");
 }
 
+TEST_P(Limits, EightyValuesWaitForACall) {
+  std::string lets, sum = "%rest";
+  for (int k = 0; k < 80; ++k) {
+    lets += fmt::format("let %v{0} = %n + {0}; ", k);
+    sum += fmt::format(" + %v{}", k);
+  }
+  const std::string text = fmt::format(R"(
+    def @sums(%n: int32) -> int32 {{
+      if (%n == 0) {{ 0 }} else {{ {} let %rest = @sums(%n - 1); {} }}
+    }}
+    def @main() {{ @sums(100) }})",
+                                       lets, sum);
+  EXPECT_EQ(value(compile(text)), "720000");
+}
+
 TEST_P(Limits, AListOfAMillionCells) {
   runtime::Machine& folds = compile(R"(
     import "list"

@@ -58,12 +58,11 @@ void ProgramEmitter::call_and_resume(llvm::Value* code, llvm::Value* closure, st
   resume_->addCase(b_.getInt64(static_cast<uint64_t>(state)), back);
   b_.SetInsertPoint(back);
   b_.CreateStore(at(llvm_function_->getArg(1), -own_bytes), frame_);
-  for (size_t r = 0; r < facts_.size(); ++r) {
+  for (size_t r = 0; r < facts_.size() && !in_frame(); ++r) {
     const Word value = facts_[r].held ? loaded(frame_word(frame(), 1 + r)) : Word{i64(0), i64(0), {}};
     // Known kinds are written out: loads would hide them.
     const bool known = facts_[r].held && facts_[r].kind && facts_[r].tag;
-    b_.CreateStore(known ? word_of(*facts_[r].kind, *facts_[r].tag) : value.word, words_[r]);
-    b_.CreateStore(value.payload, payloads_[r]);
+    put(r, {known ? word_of(*facts_[r].kind, *facts_[r].tag) : value.word, value.payload, {}});
   }
   llvm::Value* left_at = at(machine(), offsetof(LatheNativeMachine, calls_left));
   b_.CreateStore(b_.CreateAdd(b_.CreateLoad(b_.getInt64Ty(), left_at), i64(1)), left_at);
@@ -79,10 +78,7 @@ void ProgramEmitter::tail_call(const Instruction& i) {
   if (of_closure) closure = b_.CreateIntToPtr(take(i.args[0]).payload, b_.getPtrTy());
   release_all();
   if (code == llvm_function_) {
-    for (size_t k = 0; k < args.size(); ++k) {
-      b_.CreateStore(args[k].word, words_[k]);
-      b_.CreateStore(args[k].payload, payloads_[k]);
-    }
+    for (size_t k = 0; k < args.size(); ++k) put(k, args[k]);
     b_.CreateBr(body_);
     return;
   }

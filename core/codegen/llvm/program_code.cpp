@@ -58,7 +58,7 @@ ProgramEmitter::ProgramEmitter(ProgramState& state, size_t function)
       entry_(llvm::BasicBlock::Create(b_.getContext(), "entry", llvm_function_)),
       frame_(slot(b_.getPtrTy())),
       facts_(static_cast<size_t>(code().registers)) {
-  for (size_t r = 0; r < facts_.size(); ++r) {
+  for (size_t r = 0; r < facts_.size() && !in_frame(); ++r) {
     words_.push_back(slot(b_.getInt64Ty()));
     payloads_.push_back(slot(b_.getInt64Ty()));
   }
@@ -126,11 +126,10 @@ void ProgramEmitter::begin() {
 
   b_.SetInsertPoint(fits);
   for (size_t r = 0; r < facts_.size(); ++r) {
-    const Word value = r >= params ? Word{zero, zero, {}}
-                       : r == 0    ? Word{word, payload, {}}
-                                   : loaded(frame_word(frame(), 1 + r));
-    b_.CreateStore(value.word, words_[r]);
-    b_.CreateStore(value.payload, payloads_[r]);
+    if (r > 0 && r < params && in_frame()) continue;
+    put(r, r >= params ? Word{zero, zero, {}}
+           : r == 0    ? Word{word, payload, {}}
+                       : loaded(frame_word(frame(), 1 + r)));
   }
   b_.CreateBr(body_);
   b_.SetInsertPoint(body_);

@@ -28,9 +28,10 @@ struct ProgramState {
 
 /// Emits the bodies of functions. A register of the program is two slots, for the halves of a Datum, which
 /// LLVM keeps in registers of the processor; they go to the frame where the function is left, and are read
-/// from there where it goes on. What is known of a register's kind saves looking at it: the code goes
-/// forward, so all ways to an instruction are known when its turn comes. A call of the function itself in
-/// tail position is a loop.
+/// from there where it goes on. A function of many registers has its slots in the frame: to write all that is
+/// held wherever a function may fail takes time and code by the square of its length. What is known of a
+/// register's kind saves looking at it: the code goes forward, so all ways to an instruction are known when
+/// its turn comes. A call of the function itself in tail position is a loop.
 class ProgramEmitter {
  public:
   /// All functions, and the table of them (LatheNativeProgram).
@@ -129,6 +130,12 @@ class ProgramEmitter {
   llvm::Value* null() { return llvm::ConstantPointerNull::get(b_.getPtrTy()); }
   llvm::BasicBlock* block() { return llvm::BasicBlock::Create(b_.getContext(), "", llvm_function_); }
   llvm::AllocaInst* slot(llvm::Type* type, size_t count = 1);
+  bool in_frame() const;
+  llvm::Value* word_slot(size_t reg) { return in_frame() ? frame_word(frame(), 1 + reg) : words_[reg]; }
+  llvm::Value* payload_slot(size_t reg) {
+    return in_frame() ? at(frame_word(frame(), 1 + reg), 8) : payloads_[reg];
+  }
+  void put(size_t reg, const Word& value);
   const runtime::CodeFunction& code() const { return state_.program.functions[function_]; }
   bool ended() { return b_.GetInsertBlock()->getTerminator() != nullptr; }
 
@@ -140,7 +147,7 @@ class ProgramEmitter {
   llvm::SwitchInst* resume_ = nullptr;  // where the function goes on
   llvm::AllocaInst* frame_;
   llvm::AllocaInst *plan_args_ = nullptr, *plan_results_ = nullptr;
-  std::vector<llvm::AllocaInst*> words_, payloads_;  // of the registers
+  std::vector<llvm::AllocaInst*> words_, payloads_;  // of the registers, unless they are in the frame
   std::vector<Fact> facts_;
   std::map<size_t, llvm::BasicBlock*> targets_;
   std::map<size_t, std::vector<Fact>> at_target_;

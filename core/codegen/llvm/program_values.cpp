@@ -15,9 +15,21 @@ uint64_t word_bits(Kind kind, uint32_t tag) { return static_cast<uint64_t>(kind)
 
 }  // namespace
 
+bool ProgramEmitter::in_frame() const {
+  // Several times what a processor has: LLVM would keep most of them in memory of its own.
+  constexpr size_t kMostSlots = 64;
+  return facts_.size() > kMostSlots;
+}
+
 ProgramEmitter::Word ProgramEmitter::peek(int32_t arg) {
   const size_t r = number_of(arg);
-  return {b_.CreateLoad(b_.getInt64Ty(), words_[r]), b_.CreateLoad(b_.getInt64Ty(), payloads_[r]), facts_[r]};
+  return {b_.CreateLoad(b_.getInt64Ty(), word_slot(r)), b_.CreateLoad(b_.getInt64Ty(), payload_slot(r)),
+          facts_[r]};
+}
+
+void ProgramEmitter::put(size_t reg, const Word& value) {
+  b_.CreateStore(value.word, word_slot(reg));
+  b_.CreateStore(value.payload, payload_slot(reg));
 }
 
 ProgramEmitter::Word ProgramEmitter::take(int32_t arg) {
@@ -39,15 +51,14 @@ void ProgramEmitter::done(int32_t arg) {
 
 /// Its value is somebody else's now. A number may stay: it owns nothing.
 void ProgramEmitter::forget(size_t reg) {
-  if (!facts_[reg].is_number()) b_.CreateStore(i64(0), words_[reg]);
+  if (!facts_[reg].is_number()) b_.CreateStore(i64(0), word_slot(reg));
   facts_[reg] = {};
 }
 
 void ProgramEmitter::set(int32_t result, const Word& value) {
   const Word old = peek(result);
   const auto r = static_cast<size_t>(result);
-  b_.CreateStore(value.word, words_[r]);
-  b_.CreateStore(value.payload, payloads_[r]);
+  put(r, value);
   facts_[r] = value.fact;
   facts_[r].held = true;
   if (old.fact.held) release(old);
@@ -120,6 +131,7 @@ void ProgramEmitter::stored(llvm::Value* to, const Word& value) {
 // --- failing
 
 void ProgramEmitter::spill() {
+  if (in_frame()) return;
   for (size_t r = 0; r < facts_.size(); ++r)
     if (facts_[r].held) stored(frame_word(frame(), 1 + r), peek(static_cast<int32_t>(r)));
 }
