@@ -45,20 +45,25 @@ bool Lines::next(std::string& line) {
   // Without the sentry of get(), which costs more than the byte.
   std::streambuf& bytes = *file_.rdbuf();
   std::string chunk;  // for the digest
-  bool any = false;
+  size_t length = 0;
   for (int byte; (byte = bytes.sbumpc()) != std::char_traits<char>::eof();) {
-    any = true;
+    if (++length > kNoLine)
+      fail("{}:{} goes on for more than {} MiB: this is no log, nor a file of a pack", path_, number_ + 1,
+           kNoLine >> 20);
     chunk += static_cast<char>(byte);
     // The digest is of the file as it is, also of what is left out of a line.
-    if (chunk.size() == 1 << 16) digest_.add(std::exchange(chunk, {}));
+    if (chunk.size() == 1 << 16) {
+      digest_.add(chunk);
+      chunk.clear();
+    }
     if (byte == '\n') break;
     // What was cut off is no JSON, and counts as a bad line.
     if (line.size() < kLongest) line += static_cast<char>(byte);
   }
   digest_.add(chunk);
   if (line.ends_with('\r')) line.pop_back();
-  number_ += any;
-  return any;
+  number_ += length > 0;
+  return length > 0;
 }
 
 std::string Lines::place() const { return fmt::format("{}:{}", path_, number_); }

@@ -15,12 +15,14 @@ class Lines {
  public:
   /// Longer lines are cut there: no record is so long.
   static constexpr size_t kLongest = 4 << 20;
+  /// What goes on for longer than that is no line, and no log: a hole in a file may be of terabytes.
+  static constexpr size_t kNoLine = 16 * kLongest;
 
   /// Throws Error for a file that cannot be read, is none (a folder, a device), or is a Python pickle:
   /// reading one runs what it says.
   explicit Lines(const std::string& path);
 
-  /// The next line without its end; false after the last one.
+  /// The next line without its end; false after the last one. Throws Error where no end comes for long.
   bool next(std::string& line);
   /// "PATH:LINE" of the line last read.
   std::string place() const;

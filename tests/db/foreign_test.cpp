@@ -1,6 +1,10 @@
 // Records of AutoTVM and MetaSchedule, as those write them.
 #include "db/foreign.h"
 
+#include <filesystem>
+#include <fstream>
+
+#include "db/pack.h"
 #include "tests/db/fixture.h"
 
 namespace lathe::db {
@@ -117,6 +121,24 @@ TEST_F(ForeignTest, WhatIsNoLogIsRefused) {
   EXPECT_THAT(thrown_by([&] { import_autotvm(store_, folder_ / "none"); }),
               HasSubstr("there is no such file"));
   EXPECT_THAT(thrown_by([&] { import_autotvm(store_, folder_.path()); }), HasSubstr("not a regular file"));
+  EXPECT_THAT(store_.foreign_records("", 10), IsEmpty());
+}
+
+/// Of terabytes that take no room on the disk, and would be read for hours.
+TEST_F(ForeignTest, WhatHasNoEndOfLineIsReadForAMoment) {
+  std::filesystem::create_directory(folder_ / "pack");
+  for (const char* name : {"log.json", "pack/manifest.json"}) {
+    const std::string hole = folder_ / name;
+    std::ofstream(hole) << "{";
+    std::filesystem::resize_file(hole, uintmax_t{1} << 40);
+    const std::string message = thrown_by([&] {
+      if (hole.ends_with("log.json"))
+        import_autotvm(store_, hole);
+      else
+        import_pack(store_, folder_ / "pack", {});
+    });
+    EXPECT_EQ(message, hole + ":1 goes on for more than 64 MiB: this is no log, nor a file of a pack");
+  }
   EXPECT_THAT(store_.foreign_records("", 10), IsEmpty());
 }
 
