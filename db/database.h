@@ -176,6 +176,9 @@ class Database {
   virtual std::string keep_rows(std::string_view table) const = 0;
 
   virtual std::unique_ptr<Locks> locks() = 0;
+  /// Whether anybody has a lock by which it could be at work on that job: on it, on all, or to make new ones.
+  /// Takes none, so a reader may ask.
+  virtual bool may_be_worked_on(int64_t job) = 0;
 
   // ---- The schema (schema.h has what is to be called)
   virtual std::span<const Migration> migrations() const = 0;

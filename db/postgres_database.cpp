@@ -425,4 +425,15 @@ class PostgresDatabase::SessionLocks final : public Locks {
 
 std::unique_ptr<Locks> PostgresDatabase::locks() { return std::make_unique<SessionLocks>(*this); }
 
+bool PostgresDatabase::may_be_worked_on(int64_t job) {
+  // The two halves of the number by which SessionLocks names them; 1: of a number of 64 bits.
+  Query row = query(
+      "SELECT count(*) > 0 FROM pg_locks WHERE locktype = 'advisory' AND granted AND objsubid = 1 "
+      "AND database = (SELECT oid FROM pg_database WHERE datname = current_database()) "
+      "AND classid = (hashtext(current_schema())::bigint & 4294967295)::oid AND objid IN (0, (? & "
+      "4294967295)::oid)",
+      {job});
+  return row.step() && row.boolean();
+}
+
 }  // namespace lathe::db

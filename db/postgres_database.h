@@ -25,6 +25,7 @@ class PostgresDatabase final : public Database {
   std::string by_index(std::string_view) const override { return ""; }
   std::string keep_rows(std::string_view table) const override;
   std::unique_ptr<Locks> locks() override;
+  bool may_be_worked_on(int64_t job) override;
 
   // postgres_schema.cpp
   std::span<const Migration> migrations() const override;

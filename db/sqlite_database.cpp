@@ -301,12 +301,35 @@ void SqliteDatabase::roll_back(const std::string& sql) noexcept {
 
 namespace {
 
+/// One database has one name here, whatever links lead to it. Of a file with several names of its own SQLite
+/// makes a log beside each, and two of them damage it.
+std::string claims_path(const std::string& database) {
+  std::error_code error;
+  const std::filesystem::path real = std::filesystem::canonical(database, error);
+  if (error) fail("database {}: {}", database, error.message());
+  if (std::filesystem::hard_link_count(real, error) > 1 && !error)
+    fail(
+        "database {} has another name (a hard link), by which it could be written beside this one; remove "
+        "that, or copy the file",
+        database);
+  return real.string() + "-claims";
+}
+
+struct flock lock_of(short kind, int64_t start, int64_t length) {
+  struct flock lock {};
+  lock.l_type = kind;
+  lock.l_whence = SEEK_SET;
+  lock.l_start = start;
+  lock.l_len = length;
+  return lock;
+}
+
 /// Locks of the file DATABASE-claims, byte by byte (open file description locks, fcntl(2)): byte 0 stands for
 /// making jobs, byte N for job N, which need not exist. Never of the database itself: SQLite's own locks are
 /// on that, and by POSIX any close() of it in this process would drop them.
 class FileLocks final : public Locks {
  public:
-  explicit FileLocks(const std::string& database) : path_(real_name(database) + "-claims") {
+  explicit FileLocks(const std::string& database) : path_(claims_path(database)) {
     file_ = open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644);
     if (file_ < 0) fail("{}: cannot open: {}", path_, strerror(errno));
   }
@@ -320,26 +343,8 @@ class FileLocks final : public Locks {
   bool lock_job(int64_t job) override { return lock(F_WRLCK, job, 1); }
 
  private:
-  /// One database has one name here, whatever links lead to it. Of a file with several names of its own
-  /// SQLite makes a log beside each, and two of them damage it.
-  static std::string real_name(const std::string& database) {
-    std::error_code error;
-    const std::filesystem::path real = std::filesystem::canonical(database, error);
-    if (error) fail("database {}: {}", database, error.message());
-    if (std::filesystem::hard_link_count(real, error) > 1 && !error)
-      fail(
-          "database {} has another name (a hard link), by which it could be written beside this one; remove "
-          "that, or copy the file",
-          database);
-    return real;
-  }
-
   bool lock(short kind, int64_t start, int64_t length) {
-    struct flock wanted {};
-    wanted.l_type = kind;
-    wanted.l_whence = SEEK_SET;
-    wanted.l_start = start;
-    wanted.l_len = length;
+    struct flock wanted = lock_of(kind, start, length);
     // Of the open file, not of the process: two within one process exclude each other too, and no other
     // descriptor's close() ends them.
     if (fcntl(file_, F_OFD_SETLK, &wanted) == 0) return true;
@@ -354,5 +359,22 @@ class FileLocks final : public Locks {
 }  // namespace
 
 std::unique_ptr<Locks> SqliteDatabase::locks() { return std::make_unique<FileLocks>(name()); }
+
+bool SqliteDatabase::may_be_worked_on(int64_t job) {
+  const std::string path = claims_path(name());
+  const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+  // Nobody has ever locked anything of it.
+  if (file < 0 && errno == ENOENT) return false;
+  if (file < 0) fail("{}: cannot open: {}", path, strerror(errno));
+  bool locked = false;
+  for (const int64_t byte : {int64_t{0}, job}) {
+    struct flock other = lock_of(F_WRLCK, byte, 1);
+    // Says who would be in the way of such a lock, in its place.
+    const bool asked = fcntl(file, F_OFD_GETLK, &other) == 0;
+    locked = locked || !asked || other.l_type != F_UNLCK;
+  }
+  close(file);
+  return locked;
+}
 
 }  // namespace lathe::db

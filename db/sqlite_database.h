@@ -27,6 +27,7 @@ class SqliteDatabase final : public Database {
   std::string keep_rows(std::string_view) const override { return ""; }
 
   std::unique_ptr<Locks> locks() override;
+  bool may_be_worked_on(int64_t job) override;
 
   // sqlite_schema.cpp
   std::span<const Migration> migrations() const override;

@@ -99,6 +99,8 @@ class Store final : public Reader {
   std::vector<Job> jobs(int limit = 100);  // newest first
   std::vector<JobTask> job_tasks(JobId id) override;
   JobProgress job_progress(JobId id) override;
+  /// Whether it runs by its row alone: the process that ran it was killed, and its lock ended with that.
+  bool is_left_behind(const Job& job);
   /// False, and nothing changes, when the job's state is final.
   bool set_job_state(JobId id, JobState state, const std::string& message = "");
   /// Keeps what the search needs to go on after a crash.

@@ -120,6 +120,10 @@ JobProgress Store::job_progress(JobId id) {
   return progress;
 }
 
+bool Store::is_left_behind(const Job& job) {
+  return job.state == JobState::kRunning && !database_->may_be_worked_on(job.id);
+}
+
 bool Store::set_job_state(JobId id, JobState state, const std::string& message) {
   // A final state stays: what is told to users is not taken back.
   return database_->run(

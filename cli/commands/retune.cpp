@@ -2,7 +2,9 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <limits>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "cli/command.h"
 #include "cli/commands/commands.h"
@@ -162,6 +164,22 @@ db::DeviceId enter(db::Store& store, const RetunePlan& plan, const std::string& 
   return here;
 }
 
+/// Cancels this command's jobs that were killed, as it does itself with those that are stopped: the plan has
+/// what they left, so that nobody goes on with them, or measures for them.
+void end_left_behind(db::Store& store) {
+  std::set<db::JobId> left;
+  for (const db::Job& job : store.jobs(std::numeric_limits<int>::max()))
+    if (job.kind == "retune" && store.is_left_behind(job)) left.insert(job.id);
+  std::vector<db::TrialId> open;
+  store.visit_open_trials([&](const db::OpenTrial& trial) {
+    if (left.contains(trial.job)) open.push_back(trial.id);
+  });
+  db::Transaction transaction = store.begin();
+  for (const db::TrialId trial : open) store.cancel_trial(trial);
+  for (const db::JobId job : left) store.set_job_state(job, db::JobState::kCancelled);
+  transaction.commit();
+}
+
 std::vector<Row> rows_of(db::Store& store, const RetunePlan& plan, const tracker::TuneResult& result) {
   std::vector<Row> rows;
   for (size_t i = 0; i < plan.tasks.size(); ++i) {
@@ -187,6 +205,7 @@ int run_retune(const Retune& retune, RetunePlan plan, const Target& target, doub
     tasks.push_back(task.task);
   }
   db::Store store(retune.database);
+  end_left_behind(store);
   const db::DeviceId here = enter(store, plan, to_text(target));
   FarmHere farm({retune.database}, std::nullopt);
   tracker::StoreJobWriter writer(store);

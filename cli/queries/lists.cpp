@@ -34,7 +34,8 @@ Answer answer_jobs(db::Store& store, const Question& question) {
   Answer answer{{"job", "state", "model", "threads", "trials", "ok", "seconds", "created", "message"}, {}};
   for (const db::Job& job : store.jobs(static_cast<int>(question.limit))) {
     db::JobProgress progress = store.job_progress(job.id);
-    answer.rows.push_back({job.uuid.substr(0, 8), std::string(db::to_string(job.state)), job.model_name,
+    const db::JobState state = store.is_left_behind(job) ? db::JobState::kStopped : job.state;
+    answer.rows.push_back({job.uuid.substr(0, 8), std::string(db::to_string(state)), job.model_name,
                            job.threads, progress.ended(),
                            progress.outcomes[static_cast<size_t>(Outcome::kOk)],
                            std::round(job.seconds_used * 10) / 10, time_text(job.created_ms), job.message});

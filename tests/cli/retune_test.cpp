@@ -221,6 +221,23 @@ TEST_F(Retunes, AnInterruptedOneGoesOnWhenItIsCalledAgain) {
   EXPECT_THAT(resume.output, HasSubstr("one of `tune retune`"));
 }
 
+TEST_F(Retunes, AKilledOneIsOverWhenItIsCalledAgain) {
+  as_if_found_by("farm1");
+  const auto state = [&](size_t i) {
+    const nlohmann::json jobs = last_line(tune("query jobs --json --db " + path("t.db")).output);
+    return i < jobs.size() ? jobs[i]["state"].get<std::string>() : "";
+  };
+  run_command("timeout --foreground -s KILL 6 " TUNE " retune --threads 1 --time 100s --db " + path("t.db"));
+  EXPECT_EQ(state(0), "stopped") << "by its row it runs, and there is no process that has its lock";
+  const Finished after = retune("--trials 8 --json");
+  ASSERT_EQ(after.code, 0) << after.output;
+  EXPECT_EQ(state(0), "done");
+  EXPECT_EQ(state(1), "cancelled");
+  db::Store(path("t.db"), {.read_only = true}).visit_open_trials([](const db::OpenTrial& trial) {
+    ADD_FAILURE() << "trial " << trial.id << " is open";
+  });
+}
+
 TEST_F(Retunes, MistakesAreOneMessageAndExitCode2) {
   as_if_found_by("farm1");
   { db::Store empty(path("empty.db")); }

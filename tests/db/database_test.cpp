@@ -227,6 +227,25 @@ TEST_F(DatabaseTest, ATrackersLockLeavesNobodyElseAJob) {
   EXPECT_FALSE(database_.locks()->lock_all());
 }
 
+TEST_F(DatabaseTest, WhoMayBeAtWorkOnAJobIsToldByLocks) {
+  const auto other = open();
+  EXPECT_FALSE(database_.may_be_worked_on(1)) << "nobody has ever locked anything";
+  {
+    const auto job = other->locks();
+    ASSERT_TRUE(job->lock_job(1));
+    EXPECT_TRUE(database_.may_be_worked_on(1));
+  }
+  EXPECT_FALSE(database_.may_be_worked_on(1)) << "it ended with its process";
+  {
+    const auto maker = other->locks();
+    ASSERT_TRUE(maker->lock_new());
+    EXPECT_TRUE(database_.may_be_worked_on(1)) << "it may have made that, and not begun";
+  }
+  const auto tracker = other->locks();
+  ASSERT_TRUE(tracker->lock_all());
+  EXPECT_TRUE(database_.may_be_worked_on(7));
+}
+
 TEST_F(DatabaseTest, TextsOfStrangersAreKept) {
   const TargetId target = store_.add_target({.name = "cpu:x", .architecture = "a"});
   const WorkloadId workload = store_.add_workload({.digest = "d", .text = "t"});
