@@ -1,9 +1,11 @@
 #include "tracker/connections.h"
 
 #include <fcntl.h>
+#include <linux/sockios.h>
 #include <linux/tcp.h>
 #include <netdb.h>
 #include <netinet/in.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -39,6 +41,13 @@ std::optional<uint64_t> bytes_received(int descriptor) {
   socklen_t size = sizeof info;
   if (getsockopt(descriptor, IPPROTO_TCP, TCP_INFO, &info, &size) != 0) return std::nullopt;
   return info.tcpi_bytes_received;
+}
+
+/// Of that, what the kernel still has: it bounds that itself, and a process that has no processor reads
+/// nothing.
+uint64_t bytes_unread(int descriptor) {
+  int bytes = 0;
+  return ioctl(descriptor, SIOCINQ, &bytes) == 0 ? static_cast<uint64_t>(bytes) : 0;
 }
 
 std::string address_of(int descriptor) {
@@ -204,7 +213,8 @@ void Connections::look() {
     }
     // What an earlier connection had sent over the same descriptor is no credit for more.
     connection.taken = std::min(connection.taken, *received);
-    const uint64_t held = *received - connection.taken;
+    const uint64_t unread = bytes_unread(connection.descriptor), most = *received - connection.taken;
+    const uint64_t held = most - std::min(most, unread);
     all += held;
     holders.emplace(held, id);
     ++it;

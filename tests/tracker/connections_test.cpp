@@ -16,7 +16,8 @@ using namespace std::chrono_literals;
 /// A ROUTER that is looked after, and a DEALER that talks to it.
 class Pair {
  public:
-  Pair(bool encrypted, HeldLimits limits) {
+  /// `read_ahead`: so many messages, 0: all, are read before they are taken.
+  Pair(bool encrypted, HeldLimits limits, int read_ahead = 0) {
     if (encrypted) {
       const KeyPair server = make_keys(), client = make_keys();
       router_.set(zmq::sockopt::curve_server, true);
@@ -28,7 +29,7 @@ class Pair {
     for (zmq::socket_t* socket : {&router_, &dealer}) {
       socket->set(zmq::sockopt::linger, 0);
       socket->set(zmq::sockopt::sndhwm, 0);
-      socket->set(zmq::sockopt::rcvhwm, 0);
+      socket->set(zmq::sockopt::rcvhwm, read_ahead);
     }
     connections.emplace(context_, router_, encrypted, limits);
     router_.bind("tcp://127.0.0.1:*");
@@ -74,6 +75,15 @@ TEST(Connections, WhatWasTakenIsHeldNoMore) {
     std::this_thread::sleep_for(200ms);
     EXPECT_TRUE(pair.connections->take_cut_off().empty()) << (encrypted ? "encrypted" : "plain");
   }
+}
+
+/// A process that is kept from reading is not to take it for its peers' doing.
+TEST(Connections, WhatTheKernelHasIsNotHeld) {
+  Pair pair(/*encrypted=*/false, {16 << 10, 16 << 10}, /*read_ahead=*/1);
+  for (int i = 0; i < 300; ++i) pair.dealer.send(zmq::buffer(std::string(1000, 'x')), zmq::send_flags::none);
+  std::this_thread::sleep_for(300ms);
+  EXPECT_TRUE(pair.connections->take_cut_off().empty());
+  for (int i = 0; i < 300; ++i) ASSERT_TRUE(pair.take()) << i;
 }
 
 /// One message without end: stranger_frames_test.py.
