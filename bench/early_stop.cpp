@@ -179,6 +179,18 @@ std::vector<std::string> fastest(std::vector<std::pair<double, std::string>> mea
   return traces;
 }
 
+/// By all samples: of two that are as fast the noise may choose.
+std::string winner_text(std::span<const std::pair<double, std::string>> measured, const std::string& before,
+                        const std::string& after) {
+  if (before == after) return "same";
+  const auto seconds = [&](const std::string& trace) {
+    return std::find_if(measured.begin(), measured.end(),
+                        [&](const auto& each) { return each.second == trace; })
+        ->first;
+  };
+  return fmt::format("ANOTHER, {:.1f}% slower", 100 * (seconds(after) / seconds(before) - 1));
+}
+
 int run(int argc, char** argv) {
   Settings settings;
   CLI::App app("What stopping early on losers saves, on a recorded search.");
@@ -223,7 +235,7 @@ int run(int argc, char** argv) {
     const auto before = fastest(with_all), after = fastest(with_rule);
     same &= before[0] == after[0];
     print_row(name, totals,
-              fmt::format("{}; {} of {}", before[0] == after[0] ? "same" : "ANOTHER",
+              fmt::format("{}; {} of {}", winner_text(with_all, before[0], after[0]),
                           std::count_if(before.begin(), before.end(),
                                         [&](const std::string& trace) {
                                           return std::find(after.begin(), after.end(), trace) != after.end();

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """What starting `tune` costs: ./run bench startup [--runs N] [--json]
 
-Runs `tune --help` and `tune bench --help`, and, for where the time goes, an empty program linked with each shared library that
-`tune` needs. Times are of the wall clock and of the CPU (user and system), in milliseconds.
+Runs `tune --help`, `tune bench --help` and `tune completion bash`, and, for where the time goes, an empty program linked with
+each shared library that `tune` needs. Times are of the wall clock and of the CPU (user and system), in milliseconds.
 """
 import argparse
 import json
@@ -46,7 +46,7 @@ def main():
     flags.add_argument('--json', action='store_true', help='print one JSON object')
     flags = flags.parse_args()
     rows = {}
-    for command in (['--help'], ['bench', '--help']):
+    for command in (['--help'], ['bench', '--help'], ['completion', 'bash']):
         rows[' '.join(['tune', *command])] = timed([TUNE, *command], flags.runs)
     with tempfile.TemporaryDirectory() as folder:
         source, program = pathlib.Path(folder) / 'empty.cpp', pathlib.Path(folder) / 'empty'
