@@ -6,6 +6,7 @@
 #include <map>
 #include <set>
 
+#include "core/support/printable.h"
 #include "core/support/text.h"
 
 namespace lathe::tracker {
@@ -56,6 +57,8 @@ std::optional<DeviceClass> choose_device_class(const FarmStatus& farm, const std
     else
       why = fmt::format("no device is called `{}`; there are: {}", wanted,
                         join_text({names.begin(), names.end()}, "; "));
+    // It stands in every list of jobs, and is made of names that users and workers chose.
+    why = shortened(why, kBrief);
     return std::nullopt;
   }
   return std::max_element(classes.begin(), classes.end(),

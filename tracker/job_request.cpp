@@ -16,7 +16,7 @@ namespace {
 using nlohmann::json;
 
 constexpr int kDepth = 8;
-constexpr size_t kLongestName = 128;
+constexpr size_t kLongestName = 128, kLongestRequest = 128 << 10;
 constexpr int64_t kMostThreads = 1024, kMostTrials = int64_t{1} << 40, kMostPriority = 1000;
 
 /// Takes the members of an object one after the other; what is left in the end was asked for in vain.
@@ -161,6 +161,10 @@ JobRequest parse_job_request(std::string_view text) {
     fail("`model` must be a name of at most {} bytes, without control characters and not hidden",
          kLongestName);
   check_request(r);
+  // Whoever lists jobs has it read: of a megabyte each, those of one user would take all the time for
+  // answers. As it is kept, so that what is accepted once is read again.
+  if (const size_t bytes = to_json(r).size(); bytes > kLongestRequest)
+    fail("a job has {} bytes of names and shapes, more than the limit of {}", bytes, kLongestRequest);
   return r;
 }
 

@@ -188,6 +188,9 @@ TEST(DeviceClass, OfTheWorkersThatFitTheOneWithTheMostSlots) {
   EXPECT_EQ(choose("cpu:triple=x86_64-linux-gnu,mcpu=haswell", "Core"), "Core, 8 cores");
   EXPECT_EQ(choose("cpu", "Coer"), "");
   EXPECT_EQ(why, "no device is called `Coer`; there are: Core, 8 cores; Zen, 8 cores");
+  EXPECT_EQ(choose("cpu", std::string(100'000, 'x')), "");
+  EXPECT_EQ(why, "no device is called `" + std::string(80, 'x') +
+                     "... (100000 bytes)`; there are: Core, 8 cores; Zen, 8 cores");
   fleet.join("s", 1, 100ms, "Zen", 64);
   EXPECT_EQ(choose("cpu", "", {{"memory", "48GiB"}, {"driver", "6.1"}}), "Zen, 8 cores");
   EXPECT_EQ(choose("cpu", "", {{"memory", "65GiB"}, {"driver", "6.2"}}), "");
