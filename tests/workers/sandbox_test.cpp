@@ -57,7 +57,8 @@ std::string behave(std::string_view request, Child& child) {
     const int owner = std::stoi(std::string(request.substr(request.rfind(' '))));
     const bool owned = fcntl(4, F_SETOWN, owner) == 0, chosen = fcntl(4, F_SETSIG, SIGCONT) == 0,
                armed = fcntl(4, F_SETFL, O_ASYNC) == 0;
-    return fmt::format("{}{}{}{}", owned, chosen, armed, ioctl(4, FIOSETOWN, &owner) == 0);
+    // Of sockets, as the gate is one.
+    return fmt::format("{}{}{}{}", owned, chosen, armed, ioctl(3, FIOSETOWN, &owner) == 0);
   }
   if (request.starts_with("move ")) {
     const int moved = std::stoi(std::string(request.substr(request.rfind(' '))));
