@@ -1,7 +1,9 @@
 #include "tracker/http_server.h"
 
 #include <fmt/core.h>
+#include <sys/resource.h>
 
+#include <algorithm>
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detached.hpp>
@@ -115,6 +117,14 @@ Response error_response(int status, const std::string& text) {
   return {.status = status, .body = json_line({{"error", text}}) + "\n"};
 }
 
+/// Of the descriptors that this process may have at most half: workers, searches and files need theirs, and
+/// where there is none left nobody is let in who could make another one go.
+size_t most_connections() {
+  rlimit descriptors{};
+  if (getrlimit(RLIMIT_NOFILE, &descriptors) != 0) return kConnections;
+  return std::min<size_t>(kConnections, descriptors.rlim_cur / 2);
+}
+
 std::string event_text(const Event& event) {
   return fmt::format("id: {}\nevent: {}\ndata: {}\n\n", event.id, event.name, event.data);
 }
@@ -125,6 +135,7 @@ std::string event_text(const Event& event) {
 // nothing may block. What waits for the disk goes to `disk`.
 struct Server::Impl {
   Settings settings;
+  const size_t most = most_connections();
   size_t connections = 0;
   uint64_t waits = 0;                              // for a request's head, ever
   std::map<uint64_t, beast::tcp_stream*> waiting;  // for one now, the longest first
@@ -191,7 +202,7 @@ struct Server::Impl {
       }
       // Whoever opens connections and says nothing (slowloris), or hardly anything, only pushes out others
       // that do.
-      if (connections >= kConnections && !show_out()) continue;  // closed at once
+      if (connections >= most && !show_out()) continue;  // closed at once
       ++connections;
       asio::co_spawn(context, connection(std::move(socket)), [this](const std::exception_ptr&) {
         --connections;  // whatever ended it: a reset, a time that ran out

@@ -77,7 +77,8 @@ struct Settings {
 };
 
 /// Limits of what strangers may use up. Of more connections, those go whose next request is waited for
-/// longest; where none waits, whose body or answer is slowest.
+/// longest; where none waits, whose body or answer is slowest. They are fewer where the process may have few
+/// descriptors.
 inline constexpr size_t kConnections = 1024, kHeadBytes = 16 << 10, kBodyBytes = 1 << 20;
 inline constexpr uint64_t kUploadBytes = uint64_t{8} << 30;
 inline constexpr std::chrono::seconds kHeadTime{10};

@@ -2,6 +2,7 @@
 // database.
 #include "tracker/tracker.h"
 
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <charconv>
@@ -55,6 +56,15 @@ class StatusLine {
 };
 
 void log_line(const std::string& line) { say("{}", line); }
+
+/// Each worker and each user takes one or more. What a process may have at first, 1024 mostly, is for
+/// programs that call select(2).
+void take_all_descriptors() {
+  rlimit descriptors{};
+  if (getrlimit(RLIMIT_NOFILE, &descriptors) != 0) return;
+  descriptors.rlim_cur = descriptors.rlim_max;
+  setrlimit(RLIMIT_NOFILE, &descriptors);
+}
 
 /// HOST:PORT, where HOST may be * and [::1] is one.
 http::Settings http_place(const std::string& text) {
@@ -244,6 +254,7 @@ int tracker_command(Flags& flags) {
   settings.artifacts = given.artifacts;
   settings.open_journal = [&] { return tracker::open_store_journal(given.database); };
   settings.log = log_line;
+  take_all_descriptors();
   // Before the tracker: an early Ctrl-C ends it in good order, too.
   InterruptScope interrupt;
   // Of one database one tracker at a time.

@@ -4,6 +4,7 @@
 import hashlib
 import resource
 import tempfile
+import time
 
 from tracker_process import Tracker, check
 
@@ -32,11 +33,27 @@ def slow_bodies(tracker, first):
         stranger.close()
 
 
+def few_descriptors(folder):
+    """What a process may have at first is not all that it gets; and of what it gets silent connections have half."""
+    with Tracker(folder, descriptors=(150, 200)) as tracker:
+        limits = resource.prlimit(tracker.process.pid, resource.RLIMIT_NOFILE)
+        check(limits == (200, 200), f"it has {limits} descriptors")
+        silent = [tracker.connect() for _ in range(400)]
+        begun = time.monotonic()
+        check(tracker.call("GET", "/v1/status")[0] == 200, "silent connections leave no descriptor for others")
+        took = time.monotonic() - begun
+        check(took < 5, f"a newcomer waits for {took:.1f} s until silent ones are shown out")
+        for stranger in silent:
+            stranger.close()
+
+
 def main():
     resource.setrlimit(resource.RLIMIT_NOFILE, (4096, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
     with tempfile.TemporaryDirectory() as folder, Tracker(folder) as tracker:
         slow_bodies(tracker, "PUT /v1/blobs/" + hashlib.sha256(b"slow").hexdigest())
         slow_bodies(tracker, "POST /v1/jobs")
+    with tempfile.TemporaryDirectory() as folder:
+        few_descriptors(folder)
     print("slow clients make room")
 
 

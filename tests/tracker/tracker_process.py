@@ -68,10 +68,10 @@ def ask(port, method, path, body=None, token=None, headers=None):
 
 
 class Tracker:
-    """`tune tracker` with the flags in `words`. Ended with the `with` that it is made in."""
+    """`tune tracker` with the flags in `words`, and so many `descriptors` at most. Ended with the `with` that it is made in."""
 
-    def __init__(self, folder, *words):
-        self.folder, self.words = folder, words
+    def __init__(self, folder, *words, descriptors=None):
+        self.folder, self.words, self.descriptors = folder, words, descriptors
         self.port = free_port()
         self.listen = "ipc://" + self.path("socket")
         self.tokens = {}
@@ -96,8 +96,12 @@ class Tracker:
         self.said_by_others = self.log.tell()
         self.process = subprocess.Popen(
             [TUNE, "tracker", "--db", self.path("tuning.db"), "--listen", self.listen, "--http",
-             f"127.0.0.1:{self.port}", *users, *self.words], stdout=self.log, stderr=self.log)
+             f"127.0.0.1:{self.port}", *users, *self.words], stdout=self.log, stderr=self.log,
+            preexec_fn=self.limit_descriptors if self.descriptors else None)
         wait_for("the tracker to serve", self.serves)
+
+    def limit_descriptors(self):
+        resource.setrlimit(resource.RLIMIT_NOFILE, self.descriptors)
 
     def kill(self):
         self.process.kill()
