@@ -301,19 +301,25 @@ void SqliteDatabase::roll_back(const std::string& sql) noexcept {
 
 namespace {
 
-/// One database has one name here, whatever links lead to it. Of a file with several names of its own SQLite
-/// makes a log beside each, and two of them damage it.
-std::string claims_path(const std::string& database) {
+std::filesystem::path real_name(const std::string& database) {
   std::error_code error;
-  const std::filesystem::path real = std::filesystem::canonical(database, error);
+  std::filesystem::path real = std::filesystem::canonical(database, error);
   if (error) fail("database {}: {}", database, error.message());
-  if (std::filesystem::hard_link_count(real, error) > 1 && !error)
+  return real;
+}
+
+/// Of a file with several names of its own SQLite makes a log beside each, and two of them damage it.
+void require_one_name(const std::string& database) {
+  std::error_code error;
+  if (std::filesystem::hard_link_count(real_name(database), error) > 1 && !error)
     fail(
         "database {} has another name (a hard link), by which it could be written beside this one; remove "
         "that, or copy the file",
         database);
-  return real.string() + "-claims";
 }
+
+/// One database has one name here, whatever links lead to it.
+std::string claims_path(const std::string& database) { return real_name(database).string() + "-claims"; }
 
 struct flock lock_of(short kind, int64_t start, int64_t length) {
   struct flock lock {};
@@ -330,6 +336,7 @@ struct flock lock_of(short kind, int64_t start, int64_t length) {
 class FileLocks final : public Locks {
  public:
   explicit FileLocks(const std::string& database) : path_(claims_path(database)) {
+    require_one_name(database);
     file_ = open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644);
     if (file_ < 0) fail("{}: cannot open: {}", path_, strerror(errno));
   }
