@@ -23,6 +23,11 @@ export function latencyUnit(seconds: number): [number, string] {
   return [1, 's'];
 }
 
+/** In the middle of the two in the middle, where their number is even. */
+export function median(sorted: number[]): number {
+  return (sorted[(sorted.length - 1) >> 1] + sorted[sorted.length >> 1]) / 2;
+}
+
 /** What a message begins with: the other lines show the place in a text that it is about. */
 export function firstLine(message: string): string {
   return message.split('\n', 1)[0];

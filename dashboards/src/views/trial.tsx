@@ -1,6 +1,6 @@
 // One trial from its submission to its result.
 import type { Lease, TrialLife } from '../api';
-import { clock, digits, duration, gigahertz, latency, latencyUnit, percent, relativeError, shortStep, times } from '../format';
+import { clock, digits, duration, gigahertz, latency, latencyUnit, median, percent, relativeError, shortStep, times } from '../format';
 import { useAsked } from '../live';
 import { to } from '../route';
 import { traceText } from '../trace';
@@ -130,7 +130,7 @@ function Samples({ trial }: { trial: TrialLife }) {
   return (
     <Chart
       title="Samples"
-      note={`Fastest ${latency(sorted[0])}, median ${latency((sorted[(sorted.length - 1) >> 1] + sorted[sorted.length >> 1]) / 2)}, slowest ${latency(sorted.at(-1))}.`}
+      note={`Fastest ${latency(sorted[0])}, median ${latency(median(sorted))}, slowest ${latency(sorted.at(-1))}.`}
       x={{ label: 'sample', whole: true, show: (value) => String(value) }}
       y={{ label: `latency (${unit})`, show: (value) => digits(value, 4) }}
       xs={rows.map((row) => row.number)}
