@@ -1,8 +1,8 @@
-// A Llama with random weights by Lathe, ONNX Runtime and llama.cpp in turn, in one experiment; prints the ratios of their times.
+// A Llama, of random weights or a trained one, by Lathe, ONNX Runtime and llama.cpp in turn, in one experiment; prints the ratios of their times.
 //   ./run bench llama [--points 512+1,768+1,1023+1,0+512] [--model '--layers 16 ...' | --folder DIR] [--precision int8]
 //     [--threads N[,N]] [--db FILE] [--rounds R] [--json]
 // A point is PAST+NEW: so many tokens in the cache, so many taken at once behind them. The weights are those of llama_model.py,
-// in float32 on all sides, with --model its flags; --folder: where it was run already. --precision int8: Lathe's products are of
+// in float32 on all sides, with --model its flags (`--weights FILE` takes a trained model's); --folder: where it was run already. --precision int8: Lathe's products are of
 // 8 bits, activations too, calibrated on other tokens, llama.cpp's matrices are Q8_0, and ONNX Runtime stays as it is. The past is what ONNX Runtime computes of the tokens before; what Lathe and
 // llama.cpp make of it is compared with ONNX Runtime's logits. A ratio is peer / ours: above 1, Lathe is faster. GB/s: the matrices, each
 // read once, over our time; and its share of what one thread reads of a large block here (lathe-bench-bandwidth).

@@ -1,16 +1,18 @@
-"""Writes a Llama with random weights twice: as ONNX (opset 17) and as GGUF, the file of llama.cpp, for races and checks.
+"""Writes a Llama twice, as ONNX (opset 17) and as GGUF, the file of llama.cpp, for races and checks. Its weights are random, or a trained model's.
 
 usage: llama_model.py FOLDER [--layers 16] [--width 1024] [--heads 16] [--kv-heads 4] [--hidden 2816] [--vocabulary 32000] ...
-further: [--context 2048] [--q8] [--seed 0]    needs python3-onnx, python3-numpy
+further: [--context 2048] [--q8] [--seed 0] [--weights MODEL.bin]    needs python3-onnx, python3-numpy
 
 FOLDER/llama.onnx: inputs ids (1, t) and pos (1, t), int64, past_k and past_v (layers, 1, kv heads, p, head size); outputs
 logits (1, 1, vocabulary), those of the last token alone as llama.cpp gives them, present_k and present_v. FOLDER/llama.gguf:
 the same weights; with --q8 those of matrices are Q8_0 (blocks of 32 signed bytes under one scale in half precision). All
 in float32 elsewhere. FOLDER/llama.json: layers, kv_heads, head, vocabulary, matrix_bytes (what a token reads of the matrices in float32). The
-same arguments give the same files. Exit code 2: bad usage.
+same arguments give the same files. MODEL.bin is of llama2c's format (version 0): its sizes replace those of the flags. Exit code 2: bad usage.
 """
 import argparse
+import itertools
 import json
+import math
 import os
 import struct
 
@@ -34,7 +36,13 @@ def parse_arguments():
                           ('context', 2048), ('seed', 0)]:
         parser.add_argument(f'--{name}', default=default, type=int)
     parser.add_argument('--q8', action='store_true')
+    parser.add_argument('--weights', help='of a trained model, in the format of llama2c')
     arguments = parser.parse_args()
+    if arguments.weights:
+        try:
+            arguments.trained = read_llama2c(arguments)
+        except (OSError, ValueError, struct.error) as error:
+            parser.error(f'{arguments.weights}: {error}')
     if arguments.width % arguments.heads or arguments.width // arguments.heads % 2:
         parser.error(f'{arguments.heads} heads of even size cannot make {arguments.width}')
     if arguments.heads % arguments.kv_heads:
@@ -45,8 +53,46 @@ def parse_arguments():
     return arguments
 
 
+def read_llama2c(arguments):
+    """The weights as weights_of() gives them; sets the sizes. The file has each kind for all layers, one kind after another."""
+    with open(arguments.weights, 'rb') as file:
+        data = file.read()
+    width, hidden, layers, heads, kv_heads, vocabulary, context = struct.unpack('<7i', data[:28])
+    if min(width, hidden, layers, heads, kv_heads, context) < 1 or vocabulary == 0:
+        raise ValueError('no model in the format of llama2c')
+    arguments.width, arguments.hidden, arguments.layers, arguments.heads = width, hidden, layers, heads
+    arguments.kv_heads, arguments.vocabulary, arguments.context = kv_heads, abs(vocabulary), context
+    head, at, weights = width // heads, 28, {}
+
+    def read(*shape):
+        nonlocal at
+        count = math.prod(shape)
+        if at + 4 * count > len(data):
+            raise ValueError('the file ends within a tensor')
+        array = numpy.frombuffer(data, '<f4', count, at).reshape(shape)
+        at += 4 * count
+        return array
+
+    def read_layers(name, *shape):
+        for i in range(layers):
+            weights[f'blk.{i}.{name}'] = read(*shape)
+    weights['token_embd'] = read(abs(vocabulary), width)
+    kinds = [('attn_norm', width), ('attn_q', width, width), ('attn_k', kv_heads * head, width), ('attn_v', kv_heads * head, width),
+             ('attn_output', width, width), ('ffn_norm', width), ('ffn_gate', hidden, width), ('ffn_down', width, hidden), ('ffn_up', hidden, width)]
+    for kind in kinds:
+        read_layers(*kind)
+    weights['output_norm'] = read(width)
+    read(context, head)  # cosines and sines of all positions, which both files compute
+    weights['output'] = weights['token_embd'] if vocabulary > 0 else read(-vocabulary, width)
+    for i, (name, count) in itertools.product(range(layers), [('attn_q', heads), ('attn_k', kv_heads)]):
+        weights[f'blk.{i}.{name}'] = by_halves(weights[f'blk.{i}.{name}'], count)
+    return weights
+
+
 def weights_of(arguments):
     """By GGUF's names, (outputs, inputs) each. Rows of queries and keys are turned by halves, as ONNX has them."""
+    if arguments.weights:
+        return arguments.trained
     rng = numpy.random.default_rng(arguments.seed)
 
     def matrix(rows, columns):
@@ -210,6 +256,11 @@ def q8_0(array):
 def interleaved(rows, heads):
     """llama.cpp turns neighbours where ONNX turns halves: rows i and i + half of a head become rows 2 i and 2 i + 1."""
     return rows.reshape(heads, 2, -1, rows.shape[1]).swapaxes(1, 2).reshape(rows.shape)
+
+
+def by_halves(rows, heads):
+    """The inverse of interleaved()."""
+    return rows.reshape(heads, -1, 2, rows.shape[1]).swapaxes(1, 2).reshape(rows.shape)
 
 
 def write_gguf(path, weights, arguments):
