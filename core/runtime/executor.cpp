@@ -81,7 +81,7 @@ void Executor::place_values() {
     if (plan().steps[s].when != 0) running_.push_back(s);
   }
   for (size_t i = 0; i < outputs_.size(); ++i)
-    outputs_[i].arguments = output_arguments(plan(), value_of(plan().outputs[i]));
+    output_arguments(plan(), value_of(plan().outputs[i]), outputs_[i].arguments);
 }
 
 void Executor::set_dims(std::span<const int64_t> dims) {

@@ -19,14 +19,14 @@ Range range_of(const Value& value) {
 
 }  // namespace
 
-std::vector<size_t> output_arguments(const Plan& plan, const Value& output) {
+void output_arguments(const Plan& plan, const Value& output, std::vector<size_t>& found) {
+  found.clear();
   const Range wanted = range_of(output);
   // In the caller's memory it would take along the part that is another output.
   for (const Port& port : plan.outputs) {
     const Range other = range_of(plan.values[static_cast<size_t>(port.value)]);
-    if (other != wanted && wanted.overlaps(other)) return {};
+    if (other != wanted && wanted.overlaps(other)) return;
   }
-  std::vector<size_t> found;
   size_t end = 0;
   // Arguments of all steps are numbered in one row, in the order of the steps.
   for (const Step& step : plan.steps) end += step.args.size();
@@ -39,7 +39,7 @@ std::vector<size_t> output_arguments(const Plan& plan, const Value& output) {
       continue;
     }
     // A step that works in the output's memory would do so in the caller's.
-    if (wanted.overlaps({step.workspace_at, step.workspace_bytes})) return {};
+    if (wanted.overlaps({step.workspace_at, step.workspace_bytes})) return found.clear();
     bool written = false;
     for (size_t i = end; i-- > begin;) {
       // The step writes its result over an operand that dies: before that it was another tensor's.
@@ -47,15 +47,15 @@ std::vector<size_t> output_arguments(const Plan& plan, const Value& output) {
       const Range range = range_of(plan.values[step.args[i - begin]]);
       if (!wanted.overlaps(range)) continue;
       // A part of it is another tensor.
-      if (range != wanted) return {};
+      if (range != wanted) return found.clear();
       found.push_back(i);
       written = written || i >= first_result;
     }
     // What steps before it have there is gone when the output is written.
-    if (written) return found;
+    if (written) return;
     end = begin;
   }
-  return {};
+  found.clear();
 }
 
 }  // namespace lathe::runtime

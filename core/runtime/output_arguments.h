@@ -8,10 +8,10 @@
 
 namespace lathe::runtime {
 
-/// Places among the arguments of all steps, one after another, that are the tensor of `output` from the step
-/// that computes it to the end: pass other memory there, and the tensor lies in that. Empty when it has to
-/// stay where the plan puts it: an input, a constant, a tensor of which another output is a part, or one that
-/// shares some of its memory with another one later on (which no plan of PlanBuilder's does).
-std::vector<size_t> output_arguments(const Plan& plan, const Value& output);
+/// Finds the places among the arguments of all steps, one after another, that are the tensor of `output` from
+/// the step that computes it to the end: pass other memory there, and the tensor lies in that. None when it
+/// has to stay where the plan puts it: an input, a constant, a tensor of which another output is a part, or
+/// one that shares some of its memory with another one later on (which no plan of PlanBuilder's does).
+void output_arguments(const Plan& plan, const Value& output, std::vector<size_t>& found);
 
 }  // namespace lathe::runtime

@@ -32,7 +32,6 @@ class Checker {
 
   void check() const {
     check_sizes(plan_.sizes, plan_.dims.size());
-    if (known(plan_.arena_bytes)) check_memory(plan_.arena_bytes);
     check_memory(plan_.constant_bytes);
     // Inputs first: check_value relies on them.
     std::set<std::string_view> names;
@@ -43,11 +42,16 @@ class Checker {
         fail("module: input {} (`{}`) is not a proper input", i, plan_.inputs[i].name);
     }
     for (size_t i = 0; i < plan_.dims.size(); ++i) check_dimension(i);
-    for (const Value& value : plan_.values) check_value(value);
     for (const Port& output : plan_.outputs) value_at(plan_, output.value);
     check_over();
-    for (const Step& step : plan_.steps) check_step(step);
     for (const Requirement& each : plan_.requirements) known(each.holds);
+    check_numbers();
+  }
+
+  void check_numbers() const {
+    if (known(plan_.arena_bytes)) check_memory(plan_.arena_bytes);
+    for (const Value& value : plan_.values) check_value(value);
+    for (const Step& step : plan_.steps) check_step(step);
   }
 
  private:
@@ -148,6 +152,7 @@ class Checker {
 }  // namespace
 
 void check_plan(const Plan& plan) { Checker(plan).check(); }
+void check_numbers(const Plan& plan) { Checker(plan).check_numbers(); }
 
 std::string plan_text(const Plan& plan) {
   return reflect::write(plan, [](const Node*) { return int64_t{0}; }).dump();

@@ -121,6 +121,9 @@ struct Plan {
 /// arena and the constants. Plans read from files pass through here; of those with open dimensions, all that
 /// does not depend on these, and bind_dims() the rest.
 void check_plan(const Plan& plan);
+/// What of it depends on numbers alone: the rest of check_plan() holds for a plan whose open dimensions have
+/// got values when it held before.
+void check_numbers(const Plan& plan);
 
 /// JSON, and back. parse_plan throws Error on malformed text, and checks the plan.
 std::string plan_text(const Plan& plan);

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 
 #include "core/support/error.h"
 
@@ -15,7 +16,10 @@ void bind_dims(const Plan& open, std::span<const int64_t> dims, Plan& bound) {
     if (dims[i] < dim.min || dims[i] > dim.max)
       fail("dimension {} is {}, the model was compiled for {} to {}", dim.name, dims[i], dim.min, dim.max);
   }
-  std::vector<int64_t> values(open.sizes.size());
+  // A program may have other numbers in each iteration of a loop: few sizes take no memory of the heap.
+  std::array<int64_t, 64> few;
+  std::vector<int64_t> many(open.sizes.size() > few.size() ? open.sizes.size() : 0);
+  const std::span<int64_t> values(many.empty() ? few.data() : many.data(), open.sizes.size());
   evaluate_sizes(open.sizes, dims, values);
   auto number = [&](Size size) { return is_open(size) ? values[entry_of(size)] : size; };
   for (const Requirement& each : open.requirements)
@@ -43,7 +47,7 @@ void bind_dims(const Plan& open, std::span<const int64_t> dims, Plan& bound) {
   bound.dims.clear();
   bound.sizes.clear();
   bound.requirements.clear();
-  check_plan(bound);
+  check_numbers(bound);
 }
 
 bool has_open_inputs(const Plan& plan) {

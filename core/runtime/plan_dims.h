@@ -11,8 +11,8 @@ namespace lathe::runtime {
 
 /// The plan for values of open.dims, in their order: the same steps over numbers. `bound` is a copy of
 /// `open`, or what an earlier call made of one. Throws Error when a value is outside the dimension's range, a
-/// requirement does not hold, or check_plan() refuses the result; `bound` is then good for another call only.
-/// REQUIRES: `open` has been checked.
+/// requirement does not hold, or check_numbers() refuses the result; `bound` is then good for another call
+/// only. REQUIRES: `open` has been checked.
 void bind_dims(const Plan& open, std::span<const int64_t> dims, Plan& bound);
 
 /// Whether inputs may be of several shapes: a dimension is open that no output tells.

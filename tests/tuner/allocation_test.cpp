@@ -35,6 +35,27 @@ TEST(Executor, ARunAllocatesNothing) {
   EXPECT_GT(allocations().calls, before) << "the count counts";
 }
 
+/// Plans of its loop get other numbers in each iteration.
+TEST(Executor, ALoopOverOtherLengthsAllocatesNothing) {
+  if (!kCountsAllocations) GTEST_SKIP() << "the sanitizer has malloc";
+  relay::Module module = relay::parse_module(R"(
+def @loop(%n: int32, %x: Tensor[(8), float32], %most: float32) -> float32 {
+  if (%n == 0) { %most } else { @loop(%n - 1, %x, max(first_rows(%x, 1 + floor_mod(%n, 5)))) }
+}
+def @main(%n: int32, %x: Tensor[(8), float32]) { @loop(%n, %x, 0f) })");
+  runtime::ThreadPool pool(1);
+  runtime::Executor executor(runtime::Module::from_image(compile_model(module, codegen::host_target())),
+                             pool.parallel());
+  executor.set_input(1, random_tensor({8}, kFloat32, 1));
+  auto calls_of = [&](int32_t iterations) {
+    executor.set_input(0, full({}, kInt32, iterations));
+    executor.run();
+    return allocations_of([&] { executor.run(); }).calls;
+  };
+  // What the run itself asks for does not grow.
+  EXPECT_EQ(calls_of(1000), calls_of(5));
+}
+
 constexpr const char* kHead =
     "#[version = \"0.0.5\"]\ndef @main(%v0: Tensor[(1, 16), float32], %w: Tensor[(16, 16), float32]) {\n";
 

@@ -174,7 +174,8 @@ class Machine {
   const Instruction* next_ = nullptr;
   std::vector<Datum> args_;       // of a call, or the results of a plan, that is being made
   std::vector<Datum> plan_args_;  // of the plan at hand, borrowed
-  Datum value_;                   // of the first call
+  std::vector<const std::vector<int64_t>*> plan_shapes_;  // of its inputs
+  Datum value_;                                           // of the first call
 
   struct alignas(kAlignment) Slot {
     char bytes[kAlignment];

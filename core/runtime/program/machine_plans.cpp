@@ -62,27 +62,31 @@ bool Machine::follow_inputs(LinkedPlan& plan, std::span<const Datum> inputs) {
   while (same < inputs.size() && known(same)) ++same;
   if (same == inputs.size()) return true;
 
-  std::vector<std::vector<int64_t>> shapes;
-  for (size_t k = 0; k < inputs.size(); ++k) {
-    const bool is_tensor = inputs[k].kind == Kind::kTensor;
-    if (!is_tensor && inputs[k].kind != Kind::kNumber) return false;
-    shapes.push_back(is_tensor ? types_[inputs[k].tag].shape : std::vector<int64_t>{});
+  static const std::vector<int64_t> of_number;
+  plan_shapes_.clear();
+  for (const Datum& input : inputs) {
+    const bool is_tensor = input.kind == Kind::kTensor;
+    if (!is_tensor && input.kind != Kind::kNumber) return false;
+    plan_shapes_.push_back(is_tensor ? &types_[input.tag].shape : &of_number);
   }
   // Nothing is known should the sizes turn out wrong.
-  std::vector<uint32_t> tags(std::move(plan.inputs));
-  plan.inputs.assign(inputs.size(), kNoType);
-  if (!plan.call.fits(shapes)) return false;
-  plan.call.bind(shapes);
+  std::fill(plan.inputs.begin(), plan.inputs.end(), kNoType);
+  if (!plan.call.fits(plan_shapes_)) return false;
+  plan.call.bind(plan_shapes_);
   const Plan& bound = plan.call.plan();
   // What grows by a row at a time allocates rarely.
   if (bound.arena_bytes > arena_bytes_)
     make_arena(std::max(bound.arena_bytes, std::min(arena_bytes_ + arena_bytes_ / 2, kMostBytes)));
   else
     plan.call.place(static_cast<char*>(arena_.get()));
-  auto type_of = [&](const Port& port) { return type_number(bound.values[static_cast<size_t>(port.value)]); };
-  for (size_t k = 0; k < bound.outputs.size(); ++k) plan.outputs[k] = type_of(bound.outputs[k]);
-  for (size_t k = 0; k < inputs.size(); ++k) tags[k] = type_of(bound.inputs[k]);
-  plan.inputs = std::move(tags);
+  for (size_t k = 0; k < bound.outputs.size(); ++k)
+    plan.outputs[k] = type_number(bound.values[static_cast<size_t>(bound.outputs[k].value)]);
+  for (size_t k = 0; k < inputs.size(); ++k) {
+    const Value& value = bound.values[static_cast<size_t>(bound.inputs[k].value)];
+    // bind() has compared the shapes; a type is one number.
+    const bool same = inputs[k].kind == Kind::kTensor && types_[inputs[k].tag].dtype == value.dtype;
+    plan.inputs[k] = same ? inputs[k].tag : type_number(value);
+  }
   return true;
 }
 

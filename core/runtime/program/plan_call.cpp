@@ -19,23 +19,24 @@ void require_shape(const Plan& open, const Plan& bound, const Port& port, const 
 
 }  // namespace
 
-bool PlanCall::fits(std::span<const std::vector<int64_t>> shapes) const {
+bool PlanCall::fits(Shapes shapes) const {
   const Plan& open = *loaded_->plan;
   for (size_t i = 0; i < shapes.size(); ++i)
-    if (shapes[i].size() != open.values[static_cast<size_t>(open.inputs[i].value)].shape.size()) return false;
+    if (shapes[i]->size() != open.values[static_cast<size_t>(open.inputs[i].value)].shape.size())
+      return false;
   return true;
 }
 
-void PlanCall::bind(std::span<const std::vector<int64_t>> shapes) {
+void PlanCall::bind(Shapes shapes) {
   const Plan& open = *loaded_->plan;
-  Plan plan = bound_ ? std::move(*bound_) : open;
-  bound_.reset();
-  std::vector<int64_t> dims;
+  if (!bound_) bound_ = open;
+  numbers_ = false;
+  dims_.clear();
   for (const Dimension& dim : open.dims)
-    dims.push_back(shapes[static_cast<size_t>(dim.input)][static_cast<size_t>(dim.axis)]);
-  bind_dims(open, dims, plan);
-  for (size_t i = 0; i < open.inputs.size(); ++i) require_shape(open, plan, open.inputs[i], shapes[i]);
-  bound_ = std::move(plan);
+    dims_.push_back((*shapes[static_cast<size_t>(dim.input)])[static_cast<size_t>(dim.axis)]);
+  bind_dims(open, dims_, *bound_);
+  for (size_t i = 0; i < open.inputs.size(); ++i) require_shape(open, *bound_, open.inputs[i], *shapes[i]);
+  numbers_ = true;
 }
 
 void PlanCall::place(char* arena) {
@@ -60,24 +61,26 @@ void PlanCall::place(char* arena) {
 void PlanCall::place_results(char* arena) {
   const Plan& plan = this->plan();
   results_.clear(), own_.clear();
-  std::vector<std::vector<size_t>> arguments;
-  for (const Port& port : plan.outputs) {
+  arguments_.resize(plan.outputs.size());
+  for (size_t number = 0; number < plan.outputs.size(); ++number) {
+    const Port& port = plan.outputs[number];
     const Value& value = plan.values[static_cast<size_t>(port.value)];
     Result result{Source::kArena, 0, nullptr};
-    arguments.push_back(output_arguments(plan, value));
+    std::vector<size_t>& arguments = arguments_[number];
+    output_arguments(plan, value, arguments);
     if (value.place == Place::kInput) {
       result = {Source::kInput, static_cast<size_t>(value.at), nullptr};
     } else if (value.place == Place::kConstant) {
       result = {Source::kConstant, 0, loaded_->constants[static_cast<size_t>(port.value)]};
-    } else if (arguments.back().empty()) {
+    } else if (arguments.empty()) {
       result.address = arena + value.at;
     } else {
       result = {Source::kOwn, 0, nullptr};
-      for (size_t i = 0; i < results_.size(); ++i)
-        if (results_[i].source == Source::kOwn && arguments[i] == arguments.back())
+      for (size_t i = 0; i < number; ++i)
+        if (results_[i].source == Source::kOwn && arguments_[i] == arguments)
           result = {Source::kEarlier, i, nullptr};
       if (result.source == Source::kOwn)
-        for (size_t argument : arguments.back()) own_.push_back({argument, results_.size()});
+        for (size_t argument : arguments) own_.push_back({argument, number});
     }
     results_.push_back(result);
   }

@@ -43,13 +43,14 @@ class PlanCall {
 
   bool is_open() const { return !loaded_->plan->dims.empty(); }
   /// The plan of numbers. REQUIRES: bind(), where dimensions are open.
-  const Plan& plan() const { return bound_ ? *bound_ : *loaded_->plan; }
-  bool has_numbers() const { return !is_open() || bound_; }
+  const Plan& plan() const { return numbers_ ? *bound_ : *loaded_->plan; }
+  bool has_numbers() const { return !is_open() || numbers_; }
+  using Shapes = std::span<const std::vector<int64_t>* const>;
   /// Whether the shapes are of the ranks of the inputs.
-  bool fits(std::span<const std::vector<int64_t>> shapes) const;
+  bool fits(Shapes shapes) const;
   /// Works out the plan for inputs of these shapes. Throws Error where they do not fit; then the plan has no
   /// numbers. REQUIRES: open dimensions; shapes that fit.
-  void bind(std::span<const std::vector<int64_t>> shapes);
+  void bind(Shapes shapes);
   /// Says where the arena is, whenever that or the numbers are new. REQUIRES: numbers; memory of the plan's
   /// arena_bytes, which outlives this.
   void place(char* arena);
@@ -77,11 +78,14 @@ class PlanCall {
 
   const LoadedPlan* loaded_;
   Turns turns_;
-  std::optional<Plan> bound_;
+  std::optional<Plan> bound_;  // of the last bind(), which takes its memory over
+  bool numbers_ = false;       // and has succeeded
+  std::vector<int64_t> dims_;
   std::vector<Running> running_;
   std::vector<void*> buffers_;       // the arguments of all steps, one after another
   std::vector<Patch> inputs_, own_;  // which of them each call sets
   std::vector<Result> results_;
+  std::vector<std::vector<size_t>> arguments_;  // one a result: output_arguments()
 };
 
 }  // namespace lathe::runtime

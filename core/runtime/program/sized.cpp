@@ -85,7 +85,9 @@ Datum Machine::view_of(const Datum& whole, const std::vector<int64_t>& shape, Da
 
 /// The arguments stay the caller's. False when they are not what the operator takes.
 bool Machine::sized(const Instruction& i, std::span<const Datum> args, Datum& result) {
-  std::vector<int64_t> sizes;
+  // Loops over lengths come here in each iteration: the memory of the last call does again.
+  thread_local std::vector<int64_t> sizes;
+  sizes.clear();
   if (i.sized == SizedOp::kZerosOf) {
     if (!append_sizes(args, 0, sizes)) return false;
     const int64_t bytes = checked_bytes(sizes, i.dtype);
@@ -103,8 +105,9 @@ bool Machine::sized(const Instruction& i, std::span<const Datum> args, Datum& re
   if (whole.kind != Kind::kTensor && whole.kind != Kind::kNumber) return false;
   const bool is_number = whole.kind == Kind::kNumber;
   const DataType dtype = is_number ? whole.dtype() : types_[whole.tag].dtype;
-  // A copy: new types move the others.
-  const std::vector<int64_t> shape = is_number ? std::vector<int64_t>{} : types_[whole.tag].shape;
+  static const std::vector<int64_t> of_number;
+  // Until a new type moves the others.
+  const std::vector<int64_t>& shape = is_number ? of_number : types_[whole.tag].shape;
   if (!append_sizes(args.subspan(1), i.sized == SizedOp::kMatchShape ? -1 : 0, sizes)) return false;
   switch (i.sized) {
     case SizedOp::kExtent:
@@ -114,9 +117,8 @@ bool Machine::sized(const Instruction& i, std::span<const Datum> args, Datum& re
     case SizedOp::kFirstRows: {
       if (shape.empty()) return false;
       if (sizes[0] > shape[0]) fail("{} rows of {}", sizes[0], shape_text(shape));
-      std::vector<int64_t> rows = shape;
-      rows[0] = sizes[0];
-      result = view_of(whole, rows, dtype);
+      sizes.insert(sizes.end(), shape.begin() + 1, shape.end());
+      result = view_of(whole, sizes, dtype);
       return true;
     }
     case SizedOp::kReshapeTo: {
