@@ -1,9 +1,10 @@
 // ONNX Runtime as one side of a race (race.js):  node onnxruntime_server.js MODEL.onnx THREADS FOLDER [NAME=1x3x224x224 | NAME=FILE.npy ...]
 // Makes a seeded random input for each of the model's inputs but those given as files, writes them to FOLDER and first prints the
 // array of "NAME=FILE.npy". Inputs with open dimensions must be given. Times are less what a run of a model that does nothing takes: Node's
-// binding, which a program in C++ would not pay (and a little of the runtime itself).
+// binding, which a program in C++ would not pay (and a little of the runtime itself). "memory" answers [bytes]: how much more was
+// resident during the first run than before it.
 'use strict';
-const os = require('os'), path = require('path'), readline = require('readline');
+const fs = require('fs'), os = require('os'), path = require('path'), readline = require('readline');
 const { inputShapes, randomTensor, readNpy, writeNpy } = require('./npy.js');
 
 const cache = process.env.LATHE_CACHE || path.join(process.env.XDG_CACHE_HOME || path.join(os.homedir(), '.cache'), 'lathe');
@@ -40,6 +41,16 @@ async function bindingTimer() {
   return async () => (await timedRuns(session, feeds, fetches, 201)).sort((a, b) => a - b)[100];
 }
 
+/** A line of what Linux says of this process, in bytes. */
+const statusOf = (name) => 1024 * Number(new RegExp(`${name}:\\s+(\\d+)`).exec(fs.readFileSync('/proc/self/status'))[1]);
+
+/** What f gives, and by how many bytes the memory that was resident grew meanwhile, at its peak. */
+async function withPeak(f) {
+  fs.writeFileSync('/proc/self/clear_refs', '5'); // the peak begins anew
+  const before = statusOf('VmRSS'), result = await f();
+  return [result, Math.max(0, statusOf('VmHWM') - before)];
+}
+
 async function main() {
   const [onnx, threads, folder, ...given] = process.argv.slice(2);
   const session = await ort.InferenceSession.create(onnx, {
@@ -59,12 +70,14 @@ async function main() {
     bindings.push(`${input.name}=${file}`);
     feeds[input.name] = new ort.Tensor(tensor.type, tensor.data, tensor.shape);
   });
-  const fetches = await fetchesOf(session, feeds), bindingTime = await bindingTimer();
+  const [fetches, peak] = await withPeak(() => fetchesOf(session, feeds)), bindingTime = await bindingTimer();
   console.log(JSON.stringify(bindings));
   for await (const line of readline.createInterface({ input: process.stdin })) {
     const [verb, argument] = line.split(' ');
     if (verb === 'run') {
       console.log(JSON.stringify(await timedRuns(session, feeds, fetches, Number(argument), await bindingTime())));
+    } else if (verb === 'memory') {
+      console.log(JSON.stringify([peak]));
     } else {
       const results = await session.run(feeds);
       session.outputNames.forEach((name, i) => {

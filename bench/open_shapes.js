@@ -6,7 +6,8 @@
 // or the one that is not untuned, are built from what it knows, else they have default schedules. Models that are no ONNX file get float32.
 // A ratio is open / other: above 1, the open build is slower; the peer's is ONNX Runtime / open: above 1, the open build is faster.
 // Intervals are the 95% confidence intervals of medians over rounds. The error is the open build's from ONNX Runtime, the largest
-// difference of an output over its largest value. Memory is the plan's arena, in bytes.
+// difference of an output over its largest value. Memory, in KB: the arena of either plan (of a program, all that it has taken), the
+// tensors of the open one if none took another's place, and what ONNX Runtime's process grew by in its first run.
 'use strict';
 const { execFileSync } = require('child_process');
 const fs = require('fs');
@@ -22,9 +23,10 @@ const tune = (args) => execFileSync(path.join(bin, 'tune'), [...args, '--quiet']
 const parts = (text, separator) => text.split(separator).map((part) => part.trim()).filter(Boolean);
 const given = (flag, values) => values.flatMap((value) => [flag, value]);
 
-/** The arena of a module; `shapes` are those of a run where dimensions are open. */
-function arenaOf(module, shapes) {
-  return JSON.parse(tune(['bench', '--model', module, ...given('--shape', shapes), '--time', '0.01', '--json'])).arena_bytes;
+/** Bytes of the tensors of a module, {arena, tensors (of a program: undefined)}; `shapes` are those of a run where dimensions are open. */
+function memoryOf(module, shapes) {
+  const told = JSON.parse(tune(['bench', '--model', module, ...given('--shape', shapes), '--time', '0.01', '--json']));
+  return { arena: told.arena_bytes, tensors: told.tensor_bytes };
 }
 
 /** Random inputs, as "NAME=FILE.npy", of shapes "NAME=1x3". */
@@ -46,15 +48,15 @@ async function race(open, untuned, shapes, options, folder) {
       sides.push(new Side(name, path.join(bin, 'lathe-module-server'), [module, options.threads, ...inputs]));
       await sides[sides.length - 1].answer();
     }
-    const times = await takeTurns(sides, options.rounds, turn), own = ratioOf(times.other, times.open);
+    const times = await takeTurns(sides, options.rounds, turn), own = ratioOf(times.other, times.open), memory = memoryOf(open, shapes);
     const row = {
       size: shapes.join(', '), open_ms: median(times.open), other_ms: median(times.other), ratio: own.ratio, ratio_low: own.low, ratio_high: own.high,
-      open_arena: arenaOf(open, shapes), other_arena: arenaOf(other, untuned ? shapes : []),
+      open_arena: memory.arena, other_arena: memoryOf(other, untuned ? shapes : []).arena, tensor_bytes: memory.tensors,
     };
     if (!peer) return row;
     const against = ratioOf(times.open, times.onnxruntime);
     return {
-      ...row, onnxruntime_ms: median(times.onnxruntime), peer_ratio: against.ratio, peer_ratio_low: against.low, peer_ratio_high: against.high,
+      ...row, onnxruntime_bytes: (await peer.side.ask('memory'))[0], onnxruntime_ms: median(times.onnxruntime), peer_ratio: against.ratio, peer_ratio_low: against.low, peer_ratio_high: against.high,
       max_rel_error: errorOf(await outputsOf(sides[1], folder), await outputsOf(peer.side, folder)),
     };
   } finally {
@@ -63,11 +65,12 @@ async function race(open, untuned, shapes, options, folder) {
 }
 
 function printRow(row, first) {
-  const column = (value, digits, width) => value.toFixed(digits).padStart(width);
-  if (first) console.log('size                         open us  other us  ratio  95% interval   arena KB: open     other   ORT us  ORT/open    error');
+  const column = (value, digits, width) => (value === undefined ? '-' : value.toFixed(digits)).padStart(width);
+  const kilobytes = (bytes, width) => column(bytes && bytes / 1e3, 0, width);
+  if (first) console.log('size                         open us  other us  ratio  95% interval   KB: open   other  tensors       ORT   ORT us  ORT/open    error');
   console.log([
     row.size.padEnd(26), column(row.open_ms * 1e3, 0, 9), column(row.other_ms * 1e3, 0, 9), ` ${column(row.ratio, 2, 5)}`,
-    ` ${row.ratio_low.toFixed(2)} .. ${row.ratio_high.toFixed(2)}`, column(row.open_arena / 1e3, 0, 16), column(row.other_arena / 1e3, 0, 9),
+    ` ${row.ratio_low.toFixed(2)} .. ${row.ratio_high.toFixed(2)}`, kilobytes(row.open_arena, 10), kilobytes(row.other_arena, 7), kilobytes(row.tensor_bytes, 8), kilobytes(row.onnxruntime_bytes, 9),
     ...('peer_ratio' in row ? [column(row.onnxruntime_ms * 1e3, 0, 8), column(row.peer_ratio, 2, 9), row.max_rel_error.toExponential(1).padStart(8)] : []),
   ].join(' '));
 }

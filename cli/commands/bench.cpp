@@ -57,7 +57,19 @@ std::vector<Layer> profile(runtime::Executor& executor) {
   return layers;
 }
 
-void print_text(const ModelFlags& flags, const runtime::Plan& plan, const runtime::Timing& timing,
+/// What a run takes for tensors.
+std::string tensors_text(const runtime::Executor& executor) {
+  const auto megabytes = [](int64_t bytes) { return static_cast<double>(bytes) / 1e6; };
+  if (const auto held = executor.program_bytes())
+    return fmt::format("{:.3f} MB of the program's values", megabytes(*held));
+  const runtime::Plan& plan = executor.plan();
+  const int64_t fewest = plan.arena_lower_bound;  // of a model without open dimensions
+  return fmt::format("{:.3f} MB of tensors, {:.3f} if none took another's place{}",
+                     megabytes(plan.arena_bytes), megabytes(runtime::tensor_bytes(plan)),
+                     fewest > 0 ? fmt::format(" (no plan needs less than {:.3f})", megabytes(fewest)) : "");
+}
+
+void print_text(const ModelFlags& flags, const runtime::Executor& executor, const runtime::Timing& timing,
                 const std::vector<Layer>& layers) {
   const bool short_run = timing.median < 1e-4;
   const double scale = short_run ? 1e6 : 1e3;
@@ -65,9 +77,8 @@ void print_text(const ModelFlags& flags, const runtime::Plan& plan, const runtim
              flags.model, flags.threads, flags.threads == 1 ? "" : "s", timing.median * scale,
              short_run ? "us" : "ms", timing.low * scale, timing.high * scale, timing.least * scale,
              timing.runs);
-  fmt::print("memory: {:.1f} MB of weights, {:.1f} MB of tensors (no plan needs less than {:.1f})\n",
-             static_cast<double>(plan.constant_bytes) / 1e6, static_cast<double>(plan.arena_bytes) / 1e6,
-             static_cast<double>(plan.arena_lower_bound) / 1e6);
+  fmt::print("memory: {:.1f} MB of weights, {}\n", static_cast<double>(executor.plan().constant_bytes) / 1e6,
+             tensors_text(executor));
   if (layers.empty()) return;
   double total = 0, flops = 0;
   for (const Layer& layer : layers) total += layer.microseconds, flops += layer.flops;
@@ -81,8 +92,9 @@ void print_text(const ModelFlags& flags, const runtime::Plan& plan, const runtim
   fmt::print("{:>10.1f}  100.0%         {:>7}          all kernels\n", total, rate(flops / total / 1e3));
 }
 
-void print_json(const ModelFlags& flags, const runtime::Plan& plan, const runtime::Timing& timing,
+void print_json(const ModelFlags& flags, const runtime::Executor& executor, const runtime::Timing& timing,
                 const std::vector<Layer>& layers) {
+  const runtime::Plan& plan = executor.plan();
   nlohmann::json report = {{"model", flags.model},
                            {"target", plan.target},
                            {"threads", flags.threads},
@@ -92,7 +104,8 @@ void print_json(const ModelFlags& flags, const runtime::Plan& plan, const runtim
                            {"least_ms", timing.least * 1e3},
                            {"runs", timing.runs},
                            {"weight_bytes", plan.constant_bytes},
-                           {"arena_bytes", plan.arena_bytes}};
+                           {"arena_bytes", executor.program_bytes().value_or(plan.arena_bytes)}};
+  if (!executor.program_bytes()) report["tensor_bytes"] = runtime::tensor_bytes(plan);
   for (const Layer& layer : layers)
     report["layers"].push_back({{"kernel", layer.kernel},
                                 {"calls", layer.calls},
@@ -123,7 +136,7 @@ int bench_command(Flags& flags) {
   give_functions(*running.executor, functions);
   runtime::Timing timing = runtime::time_runs([&] { running.executor->run(); }, {.most_seconds = seconds});
   std::vector<Layer> layers = with_profile ? profile(*running.executor) : std::vector<Layer>();
-  (as_json ? print_json : print_text)(model, running.executor->plan(), timing, layers);
+  (as_json ? print_json : print_text)(model, *running.executor, timing, layers);
   return kSuccess;
 }
 

@@ -63,6 +63,10 @@ class Executor {
 
   /// The module's plan; where it has open dimensions, with the numbers that these have, once they are set.
   const Plan& plan() const { return bound_ ? *bound_ : module_->plan(); }
+  /// What a program has taken for its values and kernels; nothing for a graph, whose plan says it.
+  std::optional<int64_t> program_bytes() const {
+    return machine_ ? std::optional(machine_->held_bytes()) : std::nullopt;
+  }
 
  private:
   struct Input {

@@ -176,6 +176,17 @@ int64_t bytes_of(const Plan& plan, const Step& step) {
   return bytes;
 }
 
+int64_t tensor_bytes(const Plan& plan) {
+  int64_t bytes = 0;
+  for (const Step& step : plan.steps) {
+    if (step.when == 0) continue;
+    bytes += step.workspace_bytes;
+    for (size_t i = step.args.size() - static_cast<size_t>(step.results); i < step.args.size(); ++i)
+      bytes += plan.values[static_cast<size_t>(step.args[i])].bytes();
+  }
+  return bytes;
+}
+
 namespace {
 size_t find_port(const char* kind, const std::vector<Port>& ports, std::string_view name) {
   std::vector<std::string> names;

@@ -132,6 +132,10 @@ Plan parse_plan(std::string_view text);
 /// What a step must at least move: its arguments, each once.
 int64_t bytes_of(const Plan& plan, const Step& step);
 
+/// What the tensors and workspaces of all steps that run would take, each in memory of its own: arena_bytes
+/// without the reuse. REQUIRES: sizes are numbers.
+int64_t tensor_bytes(const Plan& plan);
+
 /// The number of the input, or output, called `name`. Throws Error with the nearest name when there is none.
 size_t find_input(const Plan& plan, std::string_view name);
 size_t find_output(const Plan& plan, std::string_view name);

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <nlohmann/json.hpp>
+
 #include "core/support/temporary_folder.h"
 #include "core/support/text.h"
 #include "db/store.h"
@@ -55,6 +57,30 @@ TEST_F(OpenShapesCommand, ASumOfTwoOpenDimensionsCompiles) {
       EXPECT_THAT(tune("run --model " + module + shapes).output, HasSubstr("output_0: float32 (3, 8)"));
     EXPECT_EQ(tune("run --model " + module + " --shape x=2x8 --shape y=3x8").code, 2);
   }
+}
+
+/// Of four tensors of 160 kB two are there at once; a program's are its own.
+TEST_F(OpenShapesCommand, BenchSaysWhatTensorsTake) {
+  const std::string module = folder_ / "four.lathe";
+  write_file(folder_ / "four.relay", R"(
+def @main(%x: Tensor[(n, 40), float32], %w: Tensor[(40, 40), float32]) {
+  nn.softmax(nn.dense(nn.softmax(nn.dense(%x, %w)), %w))
+})");
+  const Finished compiled =
+      tune("compile --untuned --open n --model " + folder_ / "four.relay" + " --out " + module);
+  ASSERT_EQ(compiled.code, 0) << compiled.output;
+  const std::string bench = "bench --time 0.01 --model " + module + " --shape x=1000x40";
+  EXPECT_THAT(tune(bench).output, HasSubstr("if none took another's place"));
+  const auto told = nlohmann::json::parse(tune(bench + " --json").output);
+  EXPECT_GE(told["tensor_bytes"], 640'000);
+  EXPECT_GE(told["arena_bytes"], 320'000);
+  EXPECT_LT(told["arena_bytes"], 400'000);
+
+  write_file(folder_ / "loop.relay", R"(
+def @main(%n: int32, %x: Tensor[(1000), float32]) { if (%n == 0) { %x } else { @main(%n - 1, tanh(%x)) } })");
+  const std::string loop = "bench --untuned --time 0.01 --model " + folder_ / "loop.relay";
+  EXPECT_THAT(tune(loop).output, HasSubstr("MB of the program's values"));
+  EXPECT_GT(nlohmann::json::parse(tune(loop + " --json").output)["arena_bytes"], 4000);
 }
 
 TEST_F(OpenShapesCommand, MistakesAreOneMessageAndExitCode2) {

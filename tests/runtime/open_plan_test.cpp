@@ -46,6 +46,17 @@ TEST(Sizes, TablesThatLookAheadAreRefused) {
   EXPECT_THROW(check_sizes(no_dim, 1), Error);
 }
 
+/// Of each step that runs its result and workspace, n floats and 4 n bytes.
+TEST(OpenPlan, SaysWhatItsTensorsTakeWithoutReuse) {
+  const Plan open = open_image(3).plan;
+  Plan bound = open;
+  bind_dims(open, std::vector<int64_t>{1000}, bound);
+  EXPECT_EQ(tensor_bytes(bound), 3 * (4000 + 4000));
+  EXPECT_LT(bound.arena_bytes, tensor_bytes(bound));
+  bound.steps[1].when = 0;
+  EXPECT_EQ(tensor_bytes(bound), 2 * (4000 + 4000));
+}
+
 TEST(OpenPlan, RunsAtAnySizeAndSurvivesAFile) {
   const std::string path = ::testing::TempDir() + "/open.lathe";
   write_module(path, open_image(3));

@@ -54,6 +54,7 @@ def @main(%n: int32, %x: Tensor[(8), float32]) { @loop(%n, %x, 0f) })");
   };
   // What the run itself asks for does not grow.
   EXPECT_EQ(calls_of(1000), calls_of(5));
+  EXPECT_GT(executor.program_bytes(), 0);
 }
 
 constexpr const char* kHead =

@@ -60,6 +60,8 @@ class Machine {
   Tensor tensor(const Datum& datum) const;
 
   Heap& heap() { return heap_; }
+  /// The memory of values, and of what plans work in: as much as was ever needed at once.
+  int64_t held_bytes() const { return heap_.held_bytes() + arena_bytes_; }
   bool is_native() const { return native_code_ != nullptr; }
 
   /// What calls of program.library_functions[number] call from now on. A call of one that is not set is an
