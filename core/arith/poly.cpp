@@ -38,8 +38,7 @@ int compare_cells(const Cell& a, const Cell& b) {
   return 0;
 }
 
-/// By type, then field by field; nodes with an identity (variables, buffers) at last by address, where `<`
-/// promises an order within one array only and std::less always.
+/// By type, then field by field; nodes with an identity (variables, buffers) at last by which was made first.
 int compare_nodes(const Node* a, const Node* b) {
   if (a == b) return 0;
   if (!a || !b) return a ? 1 : -1;
@@ -60,7 +59,7 @@ int compare_nodes(const Node* a, const Node* b) {
   cells.resize(x);
   if (order != 0) return order;
   if (size_of_a != size_of_b) return three_way(size_of_a, size_of_b);
-  return a->type().identity == Identity::kName ? three_way(std::less<>()(b, a), std::less<>()(a, b)) : 0;
+  return a->type().identity == Identity::kName ? three_way(a->serial(), b->serial()) : 0;
 }
 
 /// Lexicographic; a product comes before those that it begins.

@@ -23,7 +23,7 @@ struct Poly {
   const Expr* single_atom() const;
 };
 
-/// A total order of expressions by structure: 0 for equal ones. Variables order by name, then by address.
+/// A total order of expressions by structure: 0 for equal ones. Variables order by name, then by age.
 int compare(const Expr& a, const Expr& b);
 bool contains_any(const Expr& e);
 /// Products of this many terms or more are not multiplied out.

@@ -32,6 +32,11 @@ void destroy(const Node* node) {
 }
 }  // namespace detail
 
+uint32_t Node::next_serial() {
+  static std::atomic<uint32_t> last{0};
+  return last.fetch_add(1, std::memory_order_relaxed) + 1;
+}
+
 namespace {
 /// A 1:1 correspondence of the nodes of two graphs.
 class Correspondence {

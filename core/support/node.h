@@ -152,6 +152,9 @@ class Node {
   const NodeType& type() const { return *type_; }
   /// The value of the language's kind enum, for `switch`.
   uint16_t kind_id() const { return kind_; }
+  /// Of nodes with a name in the order in which they were made, from 1; else 0. Addresses depend on what
+  /// other threads have freed: what decides by an order decides by these, or builds differ.
+  uint32_t serial() const { return serial_; }
 
   /// Each non-null child node, in field order (kInfo fields excluded).
   virtual void for_each_child(FunctionRef<void(const NodeRef&)> f) const = 0;
@@ -163,14 +166,18 @@ class Node {
   virtual void read_fields(const nlohmann::json& json, FunctionRef<NodeRef(int64_t)> node) = 0;
 
  protected:
-  Node(const NodeType* type, uint16_t kind) : type_(type), kind_(kind) {}
-  Node(const Node& other) : type_(other.type_), kind_(other.kind_) {}
+  Node(const NodeType* type, uint16_t kind, bool has_name)
+      : serial_(has_name ? next_serial() : 0), type_(type), kind_(kind) {}
+  Node(const Node& other)
+      : serial_(other.serial_ ? next_serial() : 0), type_(other.type_), kind_(other.kind_) {}
 
  private:
   template <typename T>
   friend class Ref;
   friend void detail::destroy(const Node*);
+  static uint32_t next_serial();
   mutable std::atomic<uint32_t> refs_{0};
+  uint32_t serial_;
   const NodeType* type_;
   uint16_t kind_;
 };
@@ -196,7 +203,7 @@ struct NodeType {
 template <typename Derived, typename Base, Identity kIdentityOf = Identity::kTree>
 struct NodeOf : Base {
   static const NodeType kType;  // defined by LATHE_DEFINE_NODE
-  NodeOf() : Base(&kType, static_cast<uint16_t>(Derived::kKind)) {}
+  NodeOf() : Base(&kType, static_cast<uint16_t>(Derived::kKind), kIdentityOf == Identity::kName) {}
   void for_each_child(FunctionRef<void(const NodeRef&)> f) const override;
   NodeRef map_children(FunctionRef<NodeRef(const NodeRef&)> f) const override;
   void append_cells(std::vector<Cell>& cells) const override;

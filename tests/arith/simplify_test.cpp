@@ -253,6 +253,18 @@ TEST_P(SymbolicProperty, KeepsTheValueAndIsIdempotent) {
 }
 INSTANTIATE_TEST_SUITE_P(Seeds, SymbolicProperty, testing::Range(0u, 60u));
 
+/// Wherever they lie: memory that was free before comes first again.
+TEST(Compare, LookAlikesByAge) {
+  for (int i = 0; i < 100; ++i) {
+    Var freed = var("x");
+    const Var older = var("x");
+    freed = Var();
+    const Var younger = var("x");
+    EXPECT_LT(compare(older, younger), 0);
+    EXPECT_GT(compare(younger, older), 0);
+  }
+}
+
 TEST(Fold, LargeUnsignedConstantsAreNotNegative) {
   Expr largest = imm(kUInt64, -1), five = imm(kUInt64, 5), three = imm(kUInt64, 3);
   EXPECT_EQ(text(min(five, three)), "3");

@@ -11,6 +11,7 @@
 #include "core/runtime/executor.h"
 #include "core/runtime/thread_pool.h"
 #include "core/support/temporary_folder.h"
+#include "core/support/text.h"
 #include "core/tir/dims.h"
 #include "core/tir/text.h"
 #include "db/store.h"
@@ -218,6 +219,23 @@ TEST_F(OpenFamiliesTest, BuildsAreRightAtAllSizes) {
     }
     EXPECT_LT(max_relative_error(a.output(0), b.output(0)), 1e-5) << n;
   }
+}
+
+/// Wherever nodes lie in memory, which what the threads of earlier builds have freed decides.
+TEST(OpenBuilds, OfOneModuleAreTheSame) {
+  const Target target = codegen::host_target();
+  std::set<std::string> codes;
+  for (int i = 0; i < 12; ++i) {
+    const relay::Module module = optimize(relay::parse_module(R"(#[version = "0.0.5"]
+      def @main[n, m](%past: Tensor[(m,), float32], %p: Tensor[(2, n, m + n), float32],
+                      %v: Tensor[(2, m + n, 64), float32]) {
+        (%past, nn.batch_matmul(%p, %v, transpose_b=False))
+      })",
+                                                              "attention.relay"),
+                                          target);
+    codes.insert(sha256(final_build(module, target, default_schedules(target)).library));
+  }
+  EXPECT_THAT(codes, SizeIs(1));
 }
 
 TEST_F(OpenFamiliesTest, WhereTheUntunedBuildWonFamiliesAreItsOwn) {

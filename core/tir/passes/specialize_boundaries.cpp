@@ -362,7 +362,7 @@ class SpecializeBoundaries final : public StmtMutator {
       }
       const auto lane = lanes_.find(term.as<VarNode>());
       if (lane == lanes_.end() || coefficient < 1 || lanes.width > 1) return std::nullopt;
-      lanes.width = (lane->second - 1) * coefficient + 1;
+      lanes.width = (lane->second.extent - 1) * coefficient + 1;
     }
     if (lanes.first != test.smallest || (lanes.step > 0 && lanes.step < lanes.width)) return std::nullopt;
     if (lanes.step > 0) lanes.vectors += (test.largest - test.smallest - lanes.width + 1) / lanes.step;
@@ -432,7 +432,7 @@ class SpecializeBoundaries final : public StmtMutator {
       const For* loop = node.as<For>();
       if (!loop || loop->iteration != Iteration::kVectorized) return;
       const int64_t* extent = as_int(loop->extent);
-      lanes_[loop->var.get()] = extent ? *extent : 0;
+      lanes_[loop->var.get()] = {loop->var, extent ? *extent : 0};
     });
   }
 
@@ -487,8 +487,9 @@ class SpecializeBoundaries final : public StmtMutator {
   /// A select that becomes a mask, which costs; others cost nothing where loops have been cut
   /// (split_conditions).
   bool chooses_by_lane(const Expr& condition) const {
-    return std::any_of(lanes_.begin(), lanes_.end(),
-                       [&](const auto& lane) { return uses_var(condition, lane.first); });
+    bool found = false;
+    post_order(condition, [&](const NodeRef& node) { found |= lanes_.count(node.as<VarNode>()) != 0; });
+    return found;
   }
 
   using Replace = FunctionRef<Expr(const EdgeTest& test, const Expr& condition)>;
@@ -553,7 +554,13 @@ class SpecializeBoundaries final : public StmtMutator {
   }
 
   const Dims dims_;
-  std::map<const VarNode*, int64_t> lanes_;  // the vectorized loops seen, and their extents
+  /// The vectorized loops seen, of copies that are gone too: held, for the address of a variable that is
+  /// freed may be the next one's.
+  struct Lane {
+    Var var;
+    int64_t extent = 0;
+  };
+  std::map<const VarNode*, Lane> lanes_;
 };
 
 /// The variables that no loop binds.
