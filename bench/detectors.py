@@ -3,6 +3,8 @@
 usage: detectors.py FOLDER [NAME ...]    needs python3-torchvision
 
   ssdlite      SSDlite, MobileNet v3, 320 x 320
+  ssdlite_91   the same of COCO's 91 classes, each of which has a number of boxes that the image decides
+  ssd_91       SSD, VGG-16, 300 x 300, 91 classes
   faster_rcnn  Faster R-CNN, MobileNet v3 and a feature pyramid, 320 x 320
   retinanet    RetinaNet, ResNet-50, 256 x 256
   fcos         FCOS, ResNet-50, 256 x 256
@@ -22,6 +24,8 @@ WEIGHTS = dict(weights=None, weights_backbone=None)
 
 MODELS = {
     'ssdlite': (320, lambda side: detection.ssdlite320_mobilenet_v3_large(num_classes=21, **WEIGHTS)),
+    'ssdlite_91': (320, lambda side: detection.ssdlite320_mobilenet_v3_large(num_classes=91, **WEIGHTS)),
+    'ssd_91': (300, lambda side: detection.ssd300_vgg16(num_classes=91, **WEIGHTS)),
     'faster_rcnn': (320, lambda side: detection.fasterrcnn_mobilenet_v3_large_320_fpn(num_classes=21, **WEIGHTS)),
     'retinanet': (256, lambda side: detection.retinanet_resnet50_fpn(num_classes=21, min_size=side, max_size=side, **WEIGHTS)),
     'fcos': (256, lambda side: detection.fcos_resnet50_fpn(num_classes=21, min_size=side, max_size=side, **WEIGHTS)),
