@@ -177,6 +177,7 @@ class Machine {
   std::vector<Datum> args_;       // of a call, or the results of a plan, that is being made
   std::vector<Datum> plan_args_;  // of the plan at hand, borrowed
   std::vector<const std::vector<int64_t>*> plan_shapes_;  // of its inputs
+  std::vector<int64_t> sizes_;                            // that sized() is given
   Datum value_;                                           // of the first call
 
   struct alignas(kAlignment) Slot {

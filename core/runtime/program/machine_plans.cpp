@@ -84,8 +84,8 @@ bool Machine::follow_inputs(LinkedPlan& plan, std::span<const Datum> inputs) {
   for (size_t k = 0; k < inputs.size(); ++k) {
     const Value& value = bound.values[static_cast<size_t>(bound.inputs[k].value)];
     // bind() has compared the shapes; a type is one number.
-    const bool same = inputs[k].kind == Kind::kTensor && types_[inputs[k].tag].dtype == value.dtype;
-    plan.inputs[k] = same ? inputs[k].tag : type_number(value);
+    const bool has_type = inputs[k].kind == Kind::kTensor && types_[inputs[k].tag].dtype == value.dtype;
+    plan.inputs[k] = has_type ? inputs[k].tag : type_number(value);
   }
   return true;
 }

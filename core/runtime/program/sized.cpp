@@ -86,7 +86,7 @@ Datum Machine::view_of(const Datum& whole, const std::vector<int64_t>& shape, Da
 /// The arguments stay the caller's. False when they are not what the operator takes.
 bool Machine::sized(const Instruction& i, std::span<const Datum> args, Datum& result) {
   // Loops over lengths come here in each iteration: the memory of the last call does again.
-  thread_local std::vector<int64_t> sizes;
+  std::vector<int64_t>& sizes = sizes_;
   sizes.clear();
   if (i.sized == SizedOp::kZerosOf) {
     if (!append_sizes(args, 0, sizes)) return false;
@@ -106,7 +106,7 @@ bool Machine::sized(const Instruction& i, std::span<const Datum> args, Datum& re
   const bool is_number = whole.kind == Kind::kNumber;
   const DataType dtype = is_number ? whole.dtype() : types_[whole.tag].dtype;
   static const std::vector<int64_t> of_number;
-  // Until a new type moves the others.
+  // Good until a new type moves the others.
   const std::vector<int64_t>& shape = is_number ? of_number : types_[whole.tag].shape;
   if (!append_sizes(args.subspan(1), i.sized == SizedOp::kMatchShape ? -1 : 0, sizes)) return false;
   switch (i.sized) {
