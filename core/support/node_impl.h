@@ -151,6 +151,11 @@ nlohmann::json write(const T& value, FunctionRef<int64_t(const Node*)> id) {
   }
 }
 
+/// inf, -inf or nan: the numbers that JSON lacks. Throws Error on any other text.
+double not_finite(std::string_view text);
+/// Two digits a byte, as write() writes them. Throws Error on anything else.
+void read_hex(std::string_view digits, uint8_t* bytes);
+
 template <typename T>
 void read(const nlohmann::json& json, T& value, FunctionRef<NodeRef(int64_t)> node) {
   if constexpr (IsRef<T>) {
@@ -167,7 +172,7 @@ void read(const nlohmann::json& json, T& value, FunctionRef<NodeRef(int64_t)> no
       fail("json: {} is none of the {} values of its field", number, kValuesOf<T>);
     value = static_cast<T>(number);
   } else if constexpr (std::is_floating_point_v<T>) {
-    value = json.is_string() ? std::stod(json.get<std::string>()) : json.get<T>();
+    value = json.is_string() ? static_cast<T>(not_finite(json.get_ref<const std::string&>())) : json.get<T>();
   } else if constexpr (std::is_arithmetic_v<T> || std::is_same_v<T, std::string>) {
     value = json.get<T>();
   } else if constexpr (std::is_same_v<T, DataType>) {
@@ -186,9 +191,7 @@ void read(const nlohmann::json& json, T& value, FunctionRef<NodeRef(int64_t)> no
     if (static_cast<size_t>(bytes) * 2 != hex.size())
       fail("json: a tensor of {} bytes has {} digits", bytes, hex.size());
     value = Tensor(shape, dtype);
-    for (int64_t i = 0; i < bytes; ++i)
-      static_cast<uint8_t*>(value.data())[i] =
-          static_cast<uint8_t>(std::stoi(hex.substr(i * 2, 2), nullptr, 16));
+    read_hex(hex, static_cast<uint8_t*>(value.data()));
   } else if constexpr (IsVector<T>::value) {
     value.clear();
     for (const auto& item : json) {

@@ -1,9 +1,12 @@
 #include <algorithm>
+#include <charconv>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <unordered_map>
 
 #include "core/support/error.h"
-#include "core/support/node.h"
+#include "core/support/node_impl.h"
+#include "core/support/printable.h"
 
 namespace lathe {
 namespace {
@@ -38,6 +41,27 @@ void check_references(const std::vector<Node*>& nodes, const std::vector<std::ve
   if (ready.size() != children.size()) fail("json: nodes refer to each other in a circle");
 }
 }  // namespace
+
+namespace reflect {
+
+double not_finite(std::string_view text) {
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  if (text == "inf") return kInfinity;
+  if (text == "-inf") return -kInfinity;
+  if (text == "nan" || text == "-nan") return std::numeric_limits<double>::quiet_NaN();
+  fail("json: `{}` is no number", printable(text.substr(0, 20)));
+}
+
+void read_hex(std::string_view digits, uint8_t* bytes) {
+  for (; !digits.empty(); digits.remove_prefix(2)) {
+    const std::string_view byte = digits.substr(0, 2);
+    const auto read = std::from_chars(byte.begin(), byte.end(), *bytes++, 16);
+    if (byte.size() < 2 || read.ec != std::errc() || read.ptr != byte.end())
+      fail("json: `{}` is no byte of a tensor", printable(byte));
+  }
+}
+
+}  // namespace reflect
 
 std::string save_json(const NodeRef& root) {
   std::unordered_map<const Node*, int64_t> ids;
@@ -94,8 +118,6 @@ NodeRef load_json(std::string_view text, const NodeTable& types) {
     return root < 0 ? NodeRef() : node(root);
   } catch (const nlohmann::json::exception& e) {
     fail("json: {}", e.what());
-  } catch (const std::logic_error& e) {  // std::stod, std::stoi
-    fail("json: malformed number ({})", e.what());
   }
 }
 

@@ -99,6 +99,25 @@ TEST(Node, JsonOfACircleIsRefused) {
             "no error");
 }
 
+TEST(Node, JsonTextThatIsNoNumberIsRefused) {
+  const auto scale = [](const std::string& text) {
+    return error_of(R"({"root": 0, "nodes": [{"type": "Add", "terms": [], "scale": )" + text + "}]}");
+  };
+  for (const char* text : {R"("inf")", R"("-inf")", R"("nan")", "1e-300"}) EXPECT_EQ(scale(text), "no error");
+  for (const char* text : {"x", "", "1", "inf ", "1e999", "infinity", "0x1p3"})
+    EXPECT_EQ(scale(fmt::format("\"{}\"", text)), fmt::format("json: `{}` is no number", text));
+}
+
+TEST(Node, DigitsOfATensorAreHexadecimal) {
+  uint8_t bytes[2] = {};
+  reflect::read_hex("0aFf", bytes);
+  EXPECT_EQ(bytes[0], 10);
+  EXPECT_EQ(bytes[1], 255);
+  for (const char* digits : {"-1", " 1", "0x", "1", "xy"})
+    EXPECT_EQ(thrown_by([&] { reflect::read_hex(std::string("00") + digits, bytes); }),
+              fmt::format("json: `{}` is no byte of a tensor", digits));
+}
+
 TEST(Node, JsonOfADeepChainIsRefused) {
   Term chain = make<Name>("x");
   for (int depth = 1; depth < 3000; ++depth) chain = make<Add>(std::vector<Term>{chain}, 1.0);
