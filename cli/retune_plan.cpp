@@ -146,10 +146,8 @@ class Planner {
     }
     RetuneTask next{.task = *task};
     for (db::Measurement& leader : leaders(id)) {
-      try {
-        next.leaders.push_back(schedule::parse_trace(leader.trace));
-      } catch (const Error&) {  // of a version whose primitives differ; its time is still one to compare with
-      }
+      // The time of one that cannot be read is still one to compare with.
+      if (auto trace = schedule::readable_trace(leader.trace)) next.leaders.push_back(std::move(*trace));
       const auto same_threads = [&](const db::Measurement& m) { return m.threads == scope_.threads; };
       if (!next.elsewhere || (same_threads(leader) && !same_threads(*next.elsewhere)) ||
           (same_threads(leader) == same_threads(*next.elsewhere) &&

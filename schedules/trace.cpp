@@ -134,4 +134,12 @@ Trace parse_trace(std::string_view text) {
   }
 }
 
+std::optional<Trace> readable_trace(std::string_view text) {
+  try {
+    return parse_trace(text);
+  } catch (const Error&) {
+    return std::nullopt;
+  }
+}
+
 }  // namespace lathe::schedule

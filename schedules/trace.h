@@ -8,6 +8,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -54,5 +55,7 @@ std::string to_text(const Step& step);
 std::string to_json(const Trace& trace);
 /// Throws Error on malformed text, unknown primitives and handles that no earlier step gave.
 Trace parse_trace(std::string_view json);
+/// Of a record that another version may have made: nothing where this one cannot read it.
+std::optional<Trace> readable_trace(std::string_view json);
 
 }  // namespace lathe::schedule

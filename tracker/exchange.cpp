@@ -39,8 +39,9 @@ void exchange_leaders(const JobRows& rows, std::span<const tuner::Task> tasks,
     for (size_t j = 0; j < tasks.size(); ++j) {
       if (j == i || tasks[j].program != tasks[i].program) continue;
       for (const db::Measurement& leader : store.top(query_of(rows.workloads[j]), kExchanged))
-        if (proposals.size() < kMostAtOneSize && known.insert(leader.program).second)
-          proposals.push_back({.trace = schedule::parse_trace(leader.trace), .fingerprint = leader.program});
+        if (auto trace = schedule::readable_trace(leader.trace);
+            trace && proposals.size() < kMostAtOneSize && known.insert(leader.program).second)
+          proposals.push_back({.trace = std::move(*trace), .fingerprint = leader.program});
     }
     if (proposals.empty()) continue;
     measurer.submit(i, proposals);

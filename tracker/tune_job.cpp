@@ -121,7 +121,8 @@ class FarmMeasurer final : public tuner::Measurer {
           withdrawn.fingerprints.insert(doubtful.program);
       if (withdrawn.fingerprints.empty()) continue;
       for (const db::Measurement& left : store_.top(query, kBelieved))
-        withdrawn.believed.push_back({schedule::parse_trace(left.trace), left.seconds});
+        if (auto trace = schedule::readable_trace(left.trace))
+          withdrawn.believed.push_back({std::move(*trace), left.seconds});
       found.push_back(std::move(withdrawn));
     }
     return found;
@@ -339,7 +340,7 @@ void tell_what_is_known(tuner::Session& session, const TuneRequest& request,
       if (known.threads == request.threads && !known.suspect &&
           (!request.device || known.device == *request.device) &&
           known.relative_error <= request.max_relative_error)
-        session.know(i, schedule::parse_trace(known.trace), known.seconds);
+        if (auto trace = schedule::readable_trace(known.trace)) session.know(i, *trace, known.seconds);
     if (!request.suggested.empty())
       for (const schedule::Trace& trace : request.suggested[i]) session.suggest(i, trace);
     else if (history.empty())

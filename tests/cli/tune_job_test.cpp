@@ -331,6 +331,18 @@ TEST_F(TuneJobs, AResumedJobWhoseTrialsAreSpentMeasuresNoMore) {
   EXPECT_EQ(row["trials"], 12);
 }
 
+/// As the releases did whose primitives are gone.
+TEST_F(TuneJobs, RecordsThatThisReleaseCannotReadAreLeftAside) {
+  ASSERT_EQ(tune(job_flags(8)).code, 0);
+  const std::string rename = fmt::format(
+      "python3 -c \"import sqlite3; d = sqlite3.connect('{}'); d.execute('UPDATE candidate SET trace = "
+      "replace(trace, ?, ?)', ('split', 'cleave')); d.commit()\"",
+      path("t.db"));
+  ASSERT_EQ(std::system(rename.c_str()), 0);
+  const Finished again = tune(job_flags(8));
+  EXPECT_EQ(again.code, 0) << again.output;
+}
+
 /// Whatever step of the way refuses it.
 TEST_F(TuneJobs, WhatIsSaidOfAModelBeginsWithItsFile) {
   const std::pair<const char*, const char*> cases[] = {
