@@ -157,8 +157,11 @@ std::vector<Proposal> TaskSearch::propose(size_t count, const Score& score) {
       if (auto proposal = made(schedule::default_trace(workload_, target_, rounding)))
         choose(std::move(*proposal));
   }
-  for (const schedule::Trace& trace : std::exchange(state_.suggested, {}))
-    if (auto proposal = made(trace)) choose(std::move(*proposal));
+  // Those that find no room keep their places for the next round.
+  size_t taken = 0;
+  for (; taken < state_.suggested.size() && chosen.size() < count; ++taken)
+    if (auto proposal = made(state_.suggested[taken])) choose(std::move(*proposal));
+  state_.suggested.erase(state_.suggested.begin(), state_.suggested.begin() + static_cast<long>(taken));
   if (chosen.size() == count) return chosen;
   // Without a model there is nothing to rank by, and without an elite nothing to start from: the round is a
   // sample. It is twice as large as needed, since many are repetitions.

@@ -142,5 +142,18 @@ TEST_F(Records, ASearchOfAnUnknownShapeBeginsWithTheNearestOnesSchedule) {
   EXPECT_EQ(proposals[1].trace, other);
 }
 
+TEST_F(Records, SuggestionsThatARoundHasNoRoomForAreOfTheNext) {
+  const tir::Func func = tir::canonical(schedule::dense(8, 64, 32, kFloat32));
+  TaskSearch any(func, target_, 1), search(func, target_, 2);
+  std::vector<Proposal> others = any.propose(6, {});
+  others.erase(others.begin());  // the default, which is first in any case
+  for (const Proposal& each : others) search.suggest(each.trace);
+  std::vector<schedule::Trace> proposed;
+  for (int round = 0; round < 3; ++round)
+    for (const Proposal& each : search.propose(2, {})) proposed.push_back(each.trace);
+  for (const Proposal& each : others)
+    EXPECT_NE(std::find(proposed.begin(), proposed.end(), each.trace), proposed.end());
+}
+
 }  // namespace
 }  // namespace lathe::tuner
