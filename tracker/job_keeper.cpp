@@ -7,6 +7,7 @@
 #include <cstring>
 #include <exception>
 #include <filesystem>
+#include <set>
 #include <utility>
 
 #include "core/support/disk_use.h"
@@ -259,17 +260,23 @@ void JobKeeper::start_some(db::Store& store, bool woken) {
   std::lock_guard deciding(deciding_);
   std::map<std::string, size_t> running;                     // by owner
   std::map<std::string, std::vector<db::ServedJob>> queues;  // by owner; the next job is the last
+  std::set<db::ServedJobId> searched;
   size_t free = 0;
   {
     std::lock_guard lock(mutex_);
     // One that has ended but is not yet collected still counts, until the next round.
     free = settings_.searches - std::min(settings_.searches, searches_.size());
-    for (const auto& [id, search] : searches_) ++running[search->job.owner];
+    for (const auto& [id, search] : searches_) {
+      ++running[search->job.owner];
+      searched.insert(id);
+    }
     if (free == 0) return;  // the end of one wakes
-    for (const db::JobState state : {db::JobState::kRunning, db::JobState::kQueued})
-      for (db::ServedJob& job : store.served_jobs({.state = state, .limit = kWaiting}))
-        if (!searches_.contains(job.id)) queues[job.owner].push_back(std::move(job));
   }
+  // Without the lock, for the queue may be long. What has ended since then is in `searched`, whatever state
+  // was read; and what ended before had its last state before this reads it.
+  for (const db::JobState state : {db::JobState::kRunning, db::JobState::kQueued})
+    for (db::ServedJob& job : store.served_jobs({.state = state, .limit = kWaiting}))
+      if (!searched.contains(job.id)) queues[job.owner].push_back(std::move(job));
   const auto rank = [](const db::ServedJob& job, size_t of_owner) {
     return std::tuple(job.state != db::JobState::kRunning, of_owner, -job.priority, job.id);
   };
@@ -306,7 +313,8 @@ void JobKeeper::start(db::Store& store, const db::ServedJob& job, DeviceClass de
   std::lock_guard lock(mutex_);
   // Its row says running: the next tracker takes it up.
   if (closing_) return;
-  Search& search = *(searches_[job.id] = std::make_unique<Search>());
+  auto made = std::make_unique<Search>();
+  Search& search = *made;
   search.job = std::move(begun);
   search.device = std::move(device);
   // One thread a search, for it waits in read(): searches are few (--searches), and simple to follow so.
@@ -328,6 +336,8 @@ void JobKeeper::start(db::Store& store, const db::ServedJob& job, DeviceClass de
     awake_ = true;
     changed_.notify_all();
   });
+  // Not before it has a thread, which the system may refuse.
+  searches_[job.id] = std::move(made);
 }
 
 /// A job that has begun stays with its class of devices.
@@ -370,7 +380,12 @@ void JobKeeper::run(Search& search, db::Store& store) {
 /// One life of the searcher. True when the job needs no other one now.
 bool JobKeeper::run_once(Search& search, db::Store& store) {
   const db::ServedJobId id = search.job.id;
-  search.job = store.served_job(id);
+  {
+    // For this thread alone to write, but others read it.
+    db::ServedJob job = store.served_job(id);
+    std::lock_guard lock(mutex_);
+    search.job = std::move(job);
+  }
   const JobRequest request = parse_job_request(search.job.request);
   const std::string folder = job_folder(search.job.uuid), its_folder = search_folder(folder);
   SearchOrder order{.request = search.job.request,
