@@ -17,7 +17,7 @@ struct Split {
 Split split_by(const Poly& p, int64_t divisor) {
   Split result;
   result.quotient.constant = floor_div(p.constant, divisor);
-  result.rest.constant = p.constant - result.quotient.constant * divisor;
+  result.rest.constant = floor_mod(p.constant, divisor);
   for (const Term& term : p.terms) {
     int64_t q = term.coefficient / divisor, r = term.coefficient % divisor;
     if (q != 0) result.quotient.terms.push_back({q, term.factors});
@@ -30,7 +30,7 @@ Split split_by(const Poly& p, int64_t divisor) {
 Split split_multiples(const Poly& p, int64_t step) {
   Split result;
   result.quotient.constant = floor_div(p.constant, step);
-  result.rest.constant = p.constant - result.quotient.constant * step;
+  result.rest.constant = floor_mod(p.constant, step);
   for (const Term& term : p.terms) {
     if (term.coefficient % step == 0)
       result.quotient.terms.push_back({term.coefficient / step, term.factors});
@@ -65,6 +65,9 @@ Poly division_atom(BinaryOp op, const Poly& p, const Poly& divisor) {
   return atom_poly(binary(op, compose(p), compose(divisor)));
 }
 
+/// Whether b is a divisor of a. INT64_MIN / -1 is no int64, and traps.
+bool divides(int64_t b, int64_t a) { return b == -1 ? a != INT64_MIN : a % b == 0; }
+
 /// The terms of p that a product `divisor` (one term, no constant) divides, divided; and the others.
 Split split_by_product(const Poly& p, const Poly& divisor) {
   Split result;
@@ -73,16 +76,16 @@ Split split_by_product(const Poly& p, const Poly& divisor) {
   const Term& d = divisor.terms[0];
   for (const Term& term : p.terms) {
     std::vector<Expr> left = term.factors;
-    bool divides = term.coefficient % d.coefficient == 0;
+    bool whole = divides(d.coefficient, term.coefficient);
     for (const Expr& factor : d.factors) {
       auto found =
           std::find_if(left.begin(), left.end(), [&](const Expr& f) { return compare(f, factor) == 0; });
       if (found == left.end() || contains_any(factor))
-        divides = false;
+        whole = false;
       else
         left.erase(found);
     }
-    if (!divides)
+    if (!whole)
       result.rest.terms.push_back(term);
     else if (left.empty())
       result.quotient.constant += term.coefficient / d.coefficient;

@@ -22,7 +22,7 @@ std::optional<int64_t> fold(BinaryOp op, int64_t a, int64_t b) {
     case BinaryOp::kFloorDiv:
       return b == 0 || b == -1 ? std::nullopt : std::optional(floor_div(a, b));
     case BinaryOp::kFloorMod:
-      return b == 0 || b == -1 ? std::nullopt : std::optional(a - floor_div(a, b) * b);
+      return b == 0 || b == -1 ? std::nullopt : std::optional(floor_mod(a, b));
     case BinaryOp::kMin:
       return std::min(a, b);
     case BinaryOp::kMax:

@@ -26,7 +26,7 @@ std::optional<int64_t> apply(SizeOp op, int64_t a, int64_t b) {
       return b == 0 ? 0 : floor_div(a, b);
     case SizeOp::kFloorMod:
       if (b == 0 || b == -1) return b == 0 ? a : 0;
-      return a - floor_div(a, b) * b;
+      return floor_mod(a, b);
     case SizeOp::kMin:
       return std::min(a, b);
     case SizeOp::kMax:
