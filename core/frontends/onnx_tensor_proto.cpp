@@ -1,5 +1,6 @@
 // TensorProto -> Tensor: raw, typed or external data. Sizes are checked before anything is allocated, so that
 // a hostile shape costs nothing.
+#include <charconv>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -16,12 +17,19 @@ std::string external_bytes(const Proto& proto, const std::string& folder, int64_
   int64_t offset = 0;
   for (const auto& entry : proto.external_data()) {
     if (entry.key() == "location") location = entry.value();
-    if (entry.key() == "offset") offset = std::atoll(entry.value().c_str());
+    if (entry.key() == "offset") {
+      const std::string& text = entry.value();
+      const char* end = text.data() + text.size();
+      if (const auto read = std::from_chars(text.data(), end, offset);
+          read.ptr != end || read.ec != std::errc())
+        fail("tensor `{}`: the offset `{}` of its external data is no number", proto.name(), text);
+    }
   }
-  std::filesystem::path relative(location),
-      path = std::filesystem::path(folder.empty() ? "." : folder) / relative;
-  // A model from elsewhere must not read the user's other files into its weights.
-  if (location.empty() || relative.is_absolute() || location.find("..") != std::string::npos)
+  // A model from elsewhere must not name the user's other files as its weights. Links are followed: they are
+  // of whoever made the folder, as the caches are that keep large files elsewhere.
+  const std::filesystem::path relative = std::filesystem::path(location).lexically_normal(),
+                              path = std::filesystem::path(folder.empty() ? "." : folder) / relative;
+  if (relative.empty() || relative.is_absolute() || *relative.begin() == "..")
     fail("tensor `{}`: external data `{}` lies outside the model's folder", proto.name(), location);
   std::error_code error;
   // Compared with what the shape needs before that much memory is asked for.

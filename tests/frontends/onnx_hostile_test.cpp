@@ -81,6 +81,11 @@ TEST(OnnxHostile, TheModelsOfThisTestAreSoundOtherwise) {
 TEST(OnnxHostile, ExternalDataStaysInTheModelsFolder) {
   for (const char* location : {"../../../../../../etc/passwd", "/etc/passwd", "a/../../b", "..", ""})
     EXPECT_THAT(refusal(add_outside(location)), HasSubstr("lies outside the model's folder")) << location;
+  // Names that only look like the folder above, and ways that end inside.
+  EXPECT_THAT(refusal(add_outside("near..bin")), HasSubstr("cannot read 16 bytes of external data"));
+  EXPECT_EQ(refusal(add_outside("elsewhere/../near.bin")), "");
+  for (const char* offset : {"no number", "1e3", "9223372036854775808", ""})
+    EXPECT_THAT(refusal(add_outside("near.bin", offset)), HasSubstr("of its external data is no number"));
   for (const char* offset : {"-9223372036854775808", "9223372036854775807", "1"})
     EXPECT_THAT(refusal(add_outside("near.bin", offset)), HasSubstr("cannot read 16 bytes of external data"));
   EXPECT_THAT(refusal(add_outside(".")), HasSubstr("cannot read 16 bytes of external data"));
