@@ -34,9 +34,10 @@ llvm::Value* with_lanes(llvm::IRBuilder<>& b, llvm::Value* vector, int lanes) {
   return has == lanes ? vector : b.CreateShuffleVector(vector, pattern);
 }
 
-/// Buffers that a statement stores to, and local ones of which it loads columns.
+/// Buffers that a statement stores to, and local ones of which it loads columns, in the order of the loads.
 struct Uses {
-  std::set<const tir::BufferNode*> stored, loaded_by_column;
+  std::set<const tir::BufferNode*> stored;
+  std::vector<const tir::BufferNode*> loaded_by_column;
 };
 Uses uses_in(const tir::Stmt& stmt) {
   Uses uses;
@@ -45,7 +46,7 @@ Uses uses_in(const tir::Stmt& stmt) {
     const tir::Load* l = node.as<tir::Load>();
     if (l && l->buffer->scope == tir::Scope::kLocal && l->dtype.lanes > 1 &&
         !flatten(l->buffer, l->indices).is_dense())
-      uses.loaded_by_column.insert(l->buffer.get());
+      uses.loaded_by_column.push_back(l->buffer.get());
   });
   return uses;
 }
@@ -68,13 +69,13 @@ void Emitter::transpose_before(const tir::Stmt& stmt) {
                    [](const auto& each) { return !each.second.columns.empty(); }))
     return;
   Uses uses = uses_in(stmt);
-  for (auto& [buffer, place] : buffers_) {
-    if (place.columns.empty()) continue;
-    bool stores = uses.stored.count(buffer) > 0;
-    if (!stores && !place.transposed && uses.loaded_by_column.count(buffer)) transpose(buffer, place);
-    // The columns are of rows as they were.
-    if (stores) place.transposed = false;
-  }
+  for (const tir::BufferNode* buffer : uses.loaded_by_column)
+    if (auto found = buffers_.find(buffer); found != buffers_.end() && !found->second.columns.empty() &&
+                                            !found->second.transposed && !uses.stored.contains(buffer))
+      transpose(buffer, found->second);
+  // The columns are of rows as they were.
+  for (const tir::BufferNode* buffer : uses.stored)
+    if (auto found = buffers_.find(buffer); found != buffers_.end()) found->second.transposed = false;
 }
 
 /// Computes all columns from the rows. The network takes squares of powers of two: rows and columns are
