@@ -1,5 +1,6 @@
 #include "core/tir/target.h"
 
+#include <algorithm>
 #include <bit>
 #include <charconv>
 
@@ -96,6 +97,9 @@ Target parse_target_text(const std::string& text) {
   size_t colon = text.find(':');
   Target target;
   target.kind = text.substr(0, colon);
+  constexpr std::string_view kGpus[] = {"cuda", "hip", "metal", "opencl", "rocm", "vulkan"};
+  if (std::find(std::begin(kGpus), std::end(kGpus), target.kind) != std::end(kGpus))
+    fail("target: nothing compiles for GPUs (`{}`) yet; use cpu", target.kind);
   if (target.kind != "cpu") fail("target: `{}` is not a kind of device; use cpu", target.kind);
   if (colon == std::string::npos) return target;
   for (const std::string& field : split_text(std::string_view(text).substr(colon + 1), ',')) {

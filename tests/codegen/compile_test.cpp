@@ -260,6 +260,20 @@ TEST(Compile, IntermediatesFollowEachOtherOnTheStack) {
   for (int64_t e = 0; e < 4; ++e) EXPECT_EQ(params[1].as<float>()[e], params[0].as<float>()[e] + 1 + 10);
 }
 
+TEST(Compile, RefusesLoopsOfAGpu) {
+  Buffer y = tir::buffer("y", {4}, kFloat32);
+  Var i = var("i");
+  for (int64_t extent : {1, 4}) {
+    tir::Func f = func("of_blocks", {y}, for_loop(i, extent, store(y, {i}, Expr(1.0)), Iteration::kThreadX));
+    try {
+      compile(std::span(&f, 1), host_target());
+      FAIL() << "must throw";
+    } catch (const Error& e) {
+      EXPECT_STREQ(e.what(), "loop `i` runs on thread.x of a GPU, which this target has not");
+    }
+  }
+}
+
 TEST(Compile, RefusesUnknownTriple) {
   Target target = host_target();
   target.triple = "pdp11-dec-unix";
@@ -441,59 +455,6 @@ TEST(Compile, SelectsLoadOnlyWhatIsChosen) {
   for (int i = 0; i < 16; ++i) EXPECT_EQ(params[1].as<float>()[i], i < 4 ? 5 + i : -1);
 }
 
-TEST(Compile, MasksKeepWhatTheyHoldBack) {
-  for (DataType type : {kFloat32, kFloat16, kBFloat16, kInt8, kBool}) {
-    Buffer x = tir::buffer("x", {5}, type), y = tir::buffer("y", {16}, type);
-    Expr lanes = ramp(Expr(0), Expr(1), 16);
-    auto masked = make<tir::If>(less(lanes, broadcast(Expr(5), 16)), store(y, {lanes}, load(x, {lanes})));
-    Tensor ones = full({5}, type, 1), out = zeros({16}, type);
-    run_kernel(func("copy", {x, y}, masked), host_target(), std::vector{ones, out});
-    size_t bytes = static_cast<size_t>(5 * type.bytes());
-    EXPECT_EQ(std::memcmp(out.data(), ones.data(), bytes), 0) << to_string(type);
-    const auto* rest = static_cast<const uint8_t*>(out.data());
-    for (size_t i = bytes; i < static_cast<size_t>(out.bytes()); ++i)
-      EXPECT_EQ(rest[i], 0) << to_string(type);
-  }
-}
-
-/// A masked store takes a dozen cycles where no register holds masks.
-TEST(Compile, KnownMasksBecomeShorterStores) {
-  for (int width : {4, 8, 16})
-    for (int begin : {0, 1})
-      for (int end = begin + 1; end < width; ++end) {
-        Buffer x = tir::buffer("x", {width}, kFloat32), y = tir::buffer("y", {width}, kFloat32);
-        const Expr lanes = ramp(Expr(0), Expr(1), width);
-        Expr wanted = less(lanes, broadcast(Expr(end), width));
-        if (begin > 0) wanted = logical_and(less_equal(broadcast(Expr(begin), width), lanes), wanted);
-        tir::Func f = func("copy", {x, y}, make<tir::If>(wanted, store(y, {lanes}, load(x, {lanes}))));
-        Tensor ones = full({width}, kFloat32, 1), out = zeros({width}, kFloat32);
-        run_kernel(f, host_target(), std::vector{ones, out});
-        for (int l = 0; l < width; ++l) EXPECT_EQ(out.as<float>()[l], l >= begin && l < end) << end;
-        if (begin > 0) continue;
-        const std::string text = assembly_of(f, resolve_target("cpu:mcpu=znver3"));
-        EXPECT_EQ(count(text, "vmaskmovps\t%"), 0) << end << " of " << width << "\n" << text;
-      }
-}
-
-/// The lanes held back are 0, and dividing by that ends a process.
-TEST(Compile, MasksKeepDivisorsThatTheyHoldBack) {
-  for (DataType type : {kInt8, kUInt8, kInt32, kInt64})
-    for (BinaryOp op : {BinaryOp::kDiv, BinaryOp::kMod, BinaryOp::kFloorDiv, BinaryOp::kFloorMod}) {
-      Buffer x = tir::buffer("x", {5}, type), y = tir::buffer("y", {5}, type),
-             z = tir::buffer("z", {5}, type);
-      Expr lanes = ramp(Expr(0), Expr(1), 16);
-      Expr quotient = binary(op, load(x, {lanes}), load(y, {lanes}));
-      auto masked = make<tir::If>(less(lanes, broadcast(Expr(5), 16)), store(z, {lanes}, quotient));
-      std::vector<Tensor> params{full({5}, type, 7), full({5}, type, 4), zeros({5}, type)};
-      run_kernel(func("divide", {x, y, z}, masked), host_target(), params);
-      bool divides = op == BinaryOp::kDiv || op == BinaryOp::kFloorDiv;
-      EXPECT_EQ(std::memcmp(params[2].data(), full({5}, type, divides ? 1 : 3).data(),
-                            static_cast<size_t>(params[2].bytes())),
-                0)
-          << to_string(type);
-    }
-}
-
 /// The last vector ends with the last element of the buffer: nothing behind it is read.
 TEST(Compile, VectorsOfEveryNthElement) {
   for (DataType type : {kFloat32, kInt8, kInt64})
@@ -544,29 +505,6 @@ TEST(Compile, VectorsOfUnequalRuns) {
           EXPECT_EQ(count(assembly_of(f, target), "gather"), 0);
         }
       }
-}
-
-/// Held back by a constant or by a loop's variable; neither takes a gather, which is slower than its parts.
-TEST(Compile, MasksOfEveryNthElement) {
-  const Target target = resolve_target("cpu:mcpu=x86-64-v4");
-  for (int64_t stride = 2; stride <= 4; ++stride)
-    for (bool constant : {true, false}) {
-      const int64_t rows = constant ? 1 : 16, columns = 15 * stride + 1;
-      Buffer x = tir::buffer("x", {rows, columns}, kFloat32), y = tir::buffer("y", {rows, 16}, kFloat32);
-      Var i = var("i");
-      Expr lanes = ramp(Expr(0), Expr(1), 16), bound = constant ? Expr(9) : Expr(i);
-      Stmt copy = store(y, {i, lanes}, load(x, {i, ramp(Expr(0), Expr(stride), 16)}));
-      tir::Func f =
-          func("pick", {x, y}, for_loop(i, rows, make<tir::If>(less(lanes, broadcast(bound, 16)), copy)));
-      EXPECT_EQ(count(assembly_of(f, target), "gather"), 0) << "stride " << stride;
-      std::vector<Tensor> params{random_tensor({rows, columns}, kFloat32, 3), zeros({rows, 16}, kFloat32)};
-      run_kernel(f, host_target(), params);
-      for (int64_t row = 0; row < rows; ++row)
-        for (int64_t k = 0; k < 16; ++k)
-          ASSERT_EQ(params[1].value(row * 16 + k),
-                    k < (constant ? 9 : row) ? params[0].value(row * columns + k * stride) : 0)
-              << "stride " << stride << ", row " << row << ", lane " << k;
-    }
 }
 
 /// What a condition has computed its sides do not compute again: not through loads that are masked for one

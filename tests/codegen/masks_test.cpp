@@ -1,6 +1,8 @@
 // Statements of which some lanes are meant.
 #include <gtest/gtest.h>
 
+#include <cstring>
+
 #include "core/codegen/host_target.h"
 #include "core/tir/interpret.h"
 #include "tests/codegen/assembly.h"
@@ -8,7 +10,11 @@
 
 namespace lathe::codegen {
 namespace {
-using tir::Buffer, tir::load, tir::store;
+using tir::Buffer, tir::for_loop, tir::load, tir::Stmt, tir::store;
+
+tir::Func func(std::string name, std::vector<Buffer> params, Stmt body) {
+  return make<tir::FuncNode>(std::move(name), std::move(params), int64_t{1}, std::move(body));
+}
 
 /// y[16 + lane] = 2 * x[16 + lane] where that is below n; `known`: that 16 is.
 tir::Func edge(bool known) {
@@ -42,6 +48,82 @@ TEST(Masks, OfWhichNoLaneIsMeantStoreNothing) {
       run_kernel(edge(known), host_target(), found);
       const auto* y = static_cast<const float*>(found[1].data());
       for (int64_t i = 1; i < n; ++i) EXPECT_EQ(y[i], i >= 16 && i < 32 ? 2 * x[i] : 0) << i << " of " << n;
+    }
+}
+
+TEST(Masks, KeepWhatTheyHoldBack) {
+  for (DataType type : {kFloat32, kFloat16, kBFloat16, kInt8, kBool}) {
+    Buffer x = tir::buffer("x", {5}, type), y = tir::buffer("y", {16}, type);
+    Expr lanes = ramp(Expr(0), Expr(1), 16);
+    auto masked = make<tir::If>(less(lanes, broadcast(Expr(5), 16)), store(y, {lanes}, load(x, {lanes})));
+    Tensor ones = full({5}, type, 1), out = zeros({16}, type);
+    run_kernel(func("copy", {x, y}, masked), host_target(), std::vector{ones, out});
+    size_t bytes = static_cast<size_t>(5 * type.bytes());
+    EXPECT_EQ(std::memcmp(out.data(), ones.data(), bytes), 0) << to_string(type);
+    const auto* rest = static_cast<const uint8_t*>(out.data());
+    for (size_t i = bytes; i < static_cast<size_t>(out.bytes()); ++i)
+      EXPECT_EQ(rest[i], 0) << to_string(type);
+  }
+}
+
+/// A masked store takes a dozen cycles where no register holds masks.
+TEST(Masks, ThatAreKnownBecomeShorterStores) {
+  for (int width : {4, 8, 16})
+    for (int begin : {0, 1})
+      for (int end = begin + 1; end < width; ++end) {
+        Buffer x = tir::buffer("x", {width}, kFloat32), y = tir::buffer("y", {width}, kFloat32);
+        const Expr lanes = ramp(Expr(0), Expr(1), width);
+        Expr wanted = less(lanes, broadcast(Expr(end), width));
+        if (begin > 0) wanted = logical_and(less_equal(broadcast(Expr(begin), width), lanes), wanted);
+        tir::Func f = func("copy", {x, y}, make<tir::If>(wanted, store(y, {lanes}, load(x, {lanes}))));
+        Tensor ones = full({width}, kFloat32, 1), out = zeros({width}, kFloat32);
+        run_kernel(f, host_target(), std::vector{ones, out});
+        for (int l = 0; l < width; ++l) EXPECT_EQ(out.as<float>()[l], l >= begin && l < end) << end;
+        if (begin > 0) continue;
+        const std::string text = assembly_of(f, resolve_target("cpu:mcpu=znver3"));
+        EXPECT_EQ(count(text, "vmaskmovps\t%"), 0) << end << " of " << width << "\n" << text;
+      }
+}
+
+/// The lanes held back are 0, and dividing by that ends a process.
+TEST(Masks, KeepDivisorsThatTheyHoldBack) {
+  for (DataType type : {kInt8, kUInt8, kInt32, kInt64})
+    for (BinaryOp op : {BinaryOp::kDiv, BinaryOp::kMod, BinaryOp::kFloorDiv, BinaryOp::kFloorMod}) {
+      Buffer x = tir::buffer("x", {5}, type), y = tir::buffer("y", {5}, type),
+             z = tir::buffer("z", {5}, type);
+      Expr lanes = ramp(Expr(0), Expr(1), 16);
+      Expr quotient = binary(op, load(x, {lanes}), load(y, {lanes}));
+      auto masked = make<tir::If>(less(lanes, broadcast(Expr(5), 16)), store(z, {lanes}, quotient));
+      std::vector<Tensor> params{full({5}, type, 7), full({5}, type, 4), zeros({5}, type)};
+      run_kernel(func("divide", {x, y, z}, masked), host_target(), params);
+      bool divides = op == BinaryOp::kDiv || op == BinaryOp::kFloorDiv;
+      EXPECT_EQ(std::memcmp(params[2].data(), full({5}, type, divides ? 1 : 3).data(),
+                            static_cast<size_t>(params[2].bytes())),
+                0)
+          << to_string(type);
+    }
+}
+
+/// Held back by a constant or by a loop's variable; neither takes a gather, which is slower than its parts.
+TEST(Masks, OfEveryNthElement) {
+  const Target target = resolve_target("cpu:mcpu=x86-64-v4");
+  for (int64_t stride = 2; stride <= 4; ++stride)
+    for (bool constant : {true, false}) {
+      const int64_t rows = constant ? 1 : 16, columns = 15 * stride + 1;
+      Buffer x = tir::buffer("x", {rows, columns}, kFloat32), y = tir::buffer("y", {rows, 16}, kFloat32);
+      Var i = var("i");
+      Expr lanes = ramp(Expr(0), Expr(1), 16), bound = constant ? Expr(9) : Expr(i);
+      Stmt copy = store(y, {i, lanes}, load(x, {i, ramp(Expr(0), Expr(stride), 16)}));
+      tir::Func f =
+          func("pick", {x, y}, for_loop(i, rows, make<tir::If>(less(lanes, broadcast(bound, 16)), copy)));
+      EXPECT_EQ(count(assembly_of(f, target), "gather"), 0) << "stride " << stride;
+      std::vector<Tensor> params{random_tensor({rows, columns}, kFloat32, 3), zeros({rows, 16}, kFloat32)};
+      run_kernel(f, host_target(), params);
+      for (int64_t row = 0; row < rows; ++row)
+        for (int64_t k = 0; k < 16; ++k)
+          ASSERT_EQ(params[1].value(row * 16 + k),
+                    k < (constant ? 9 : row) ? params[0].value(row * columns + k * stride) : 0)
+              << "stride " << stride << ", row " << row << ", lane " << k;
     }
 }
 

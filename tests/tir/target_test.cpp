@@ -35,6 +35,7 @@ TEST(Target, NumbersOfItsMachineAreNoPartOfTheCanonicalText) {
 
 TEST(Target, BadTextIsTheUsersError) {
   EXPECT_EQ(error_of("toaster"), "target: `toaster` is not a kind of device; use cpu");
+  EXPECT_EQ(error_of("cuda"), "target: nothing compiles for GPUs (`cuda`) yet; use cpu");
   EXPECT_EQ(error_of("cpu:vecto=512"), "target: no property is called `vecto`; did you mean `vector`?");
   EXPECT_EQ(error_of("cpu:vector=wide"), "target: vector=wide must be a whole number from 0 to 2^40");
   EXPECT_EQ(error_of("cpu:vector"), "target: `vector` must be property=value");

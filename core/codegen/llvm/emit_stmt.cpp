@@ -33,6 +33,9 @@ void Emitter::emit(const tir::Stmt& stmt) {
 }
 
 void Emitter::emit_for(const tir::For& loop) {
+  if (loop.iteration >= tir::Iteration::kBlockX)
+    fail("loop `{}` runs on {} of a GPU, which this target has not", loop.var->name,
+         spelling(loop.iteration));
   const int64_t* extent = as_int(loop.extent);
   if (extent && *extent <= 0) return;
   // No loop, and no function for a parallel one.
