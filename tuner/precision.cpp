@@ -7,6 +7,7 @@
 
 #include "core/codegen/host_target.h"
 #include "core/relay/analysis/call_type.h"
+#include "core/relay/analysis/calls.h"
 #include "core/relay/analysis/narrow_tensors.h"
 #include "core/relay/functor.h"
 #include "core/relay/ops/attrs_tensor.h"

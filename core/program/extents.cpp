@@ -7,6 +7,7 @@
 #include "core/program/bindings.h"
 #include "core/program/ports.h"
 #include "core/relay/analysis/call_type.h"
+#include "core/relay/analysis/calls.h"
 #include "core/relay/analysis/graph_scopes.h"
 #include "core/relay/analysis/sizes.h"
 #include "core/relay/functor.h"
@@ -26,16 +27,11 @@ using Dim = lathe::Expr;
 
 Expr number(int64_t value) { return typed_constant(full({}, kInt64, static_cast<double>(value))); }
 
-const OpNode* op_of(const Expr& e) {
-  const Call* call = e.as<Call>();
-  return call ? call->callee.as<OpNode>() : nullptr;
-}
-
 /// `arange` of numbers that are no constants: how many elements it has, a run tells.
 bool is_open_range(const Expr& e) {
-  const OpNode* op = op_of(e);
-  if (!op || op->name != "arange") return false;
-  const auto& args = e.as<Call>()->args;
+  const Call* call = call_of(e, "arange");
+  if (!call) return false;
+  const auto& args = call->args;
   return std::any_of(args.begin(), args.end(), [](const Expr& arg) { return !arg.as<Constant>(); });
 }
 
@@ -99,8 +95,7 @@ class Extents {
     }
     if (is_open_range(e)) return range(e, done);
     if (const Call* call = e.as<Call>(); call && call->callee.as<ExternFunc>()) return library(*call, done);
-    const OpNode* op = op_of(e);
-    return op && op->name == "extent" ? extent(e, done) : e;
+    return call_of(e, "extent") ? extent(e, done) : e;
   }
 
   Expr scalar(const char* op, std::vector<Expr> args, std::vector<Binding>& done) {
@@ -276,21 +271,19 @@ bool has_unknown_dims(const Module& module) {
   return found;
 }
 
-bool is_requirement(const Expr& e) {
-  const OpNode* op = op_of(e);
-  return op && op->name == "require";
-}
+bool is_requirement(const Expr& e) { return call_of(e, "require"); }
 
 bool is_sized_call(const Expr& e) {
-  const OpNode* op = op_of(e);
+  const Op* op = operator_of(e);
   if (is_requirement(e)) return true;
   if (!op || !runtime::find_sized_op(op->name)) return false;
   const Call& call = *e.as<Call>();
-  if (op->name == "extent") return true;
-  const size_t first = op->name == "zeros_of" ? 0 : 1;
+  const std::string_view name = op->name;
+  if (name == "extent") return true;
+  const size_t first = name == "zeros_of" ? 0 : 1;
   for (size_t i = first; i < call.args.size(); ++i)
     if (!call.args[i].as<Constant>()) return true;
-  if (op->name != "match_shape") return false;
+  if (name != "match_shape") return false;
   const TensorType* type = type_of(call.args[0]).as<TensorType>();
   return !type || !has_constant_shape(*type);
 }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "core/relay/analysis/calls.h"
 #include "core/relay/analysis/narrow_tensors.h"
 #include "core/relay/ops/rule.h"
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "core/relay/analysis/calls.h"
 #include "core/relay/functor.h"
 
 namespace lathe::relay {
@@ -21,12 +22,6 @@ std::vector<Expr> tensors_in(const Expr& e) {
 }
 
 }  // namespace
-
-const Op* operator_of(const Expr& e) {
-  const auto* call = e.as<Call>();
-  const auto* op = call ? call->callee.as<OpNode>() : nullptr;
-  return op ? &op->row() : nullptr;
-}
 
 bool is_real_tensor(const Expr& e) {
   const auto* type = e->checked_type ? e->checked_type.as<TensorType>() : nullptr;

@@ -9,8 +9,6 @@
 
 namespace lathe::relay {
 
-/// The operator that `e` calls, or null.
-const Op* operator_of(const Expr& e);
 /// A tensor of float32.
 bool is_real_tensor(const Expr& e);
 /// A call of a kChoice operator that puts no real numbers but 0 between the elements of its first argument.

@@ -1,5 +1,6 @@
 #include "core/relay/passes/alter_layout.h"
 
+#include "core/relay/analysis/calls.h"
 #include "core/relay/passes/alter_layout/blocked_graph.h"
 
 namespace lathe::relay {
@@ -49,9 +50,8 @@ class AlterLayout final : public BlockedGraph {
   }
 
   Expr visit_projection(const Ref<Projection>& e) override {
-    const Call* call = e->tuple.as<Call>();
-    const OpNode* op = call ? call->callee.as<OpNode>() : nullptr;
-    return given(e, op && op->name == "split" ? block_part(*this, *call, e->index) : Blocked{});
+    const Call* call = call_of(e->tuple, "split");
+    return given(e, call ? block_part(*this, *call, e->index) : Blocked{});
   }
 
  private:

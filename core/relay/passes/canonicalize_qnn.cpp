@@ -4,6 +4,7 @@
 #include <unordered_map>
 
 #include "core/relay/analysis/call_type.h"
+#include "core/relay/analysis/calls.h"
 #include "core/relay/functor.h"
 #include "core/relay/ops/attrs_nn.h"
 #include "core/relay/ops/rule.h"
@@ -14,19 +15,10 @@ namespace {
 
 const TensorType& type_of(const Expr& e) { return *e->checked_type.as<TensorType>(); }
 
-Expr cast(const Expr& e, DataType dtype) {
-  return type_of(e).dtype == dtype ? e : typed_call("cast", {e}, make<CastAttrs>(dtype));
-}
 Expr add(const Expr& a, const Expr& b) { return typed_call("add", {a, b}); }
 Expr subtract(const Expr& a, const Expr& b) { return typed_call("subtract", {a, b}); }
 Expr multiply(const Expr& a, const Expr& b) { return typed_call("multiply", {a, b}); }
 Expr number(DataType dtype, double value) { return typed_constant(full({}, dtype, value)); }
-
-const Call* call_to(const Expr& e, std::string_view name) {
-  const auto* call = e.as<Call>();
-  const auto* op = call ? call->callee.as<OpNode>() : nullptr;
-  return op && op->name == name ? call : nullptr;
-}
 
 /// The value of a constant of one element, or nothing.
 std::optional<double> one_number(const Expr& e) {
@@ -259,7 +251,7 @@ class Canonicalizer final : public ExprMutator {
     // Clipped before it is rounded, which is one instruction together with the conversion.
     double low = range.low - *point, high = range.high - *point;
     // Clipping from 0 or above does what the relu did.
-    if (const Call* relu = call_to(quotient, "nn.relu"); relu && low >= 0) quotient = relu->args[0];
+    if (const Call* relu = call_of(quotient, "nn.relu"); relu && low >= 0) quotient = relu->args[0];
     Expr clipped = typed_call("clip", {quotient}, make<ClipAttrs>(low, high));
     Expr value = typed_call("round", {clipped});
     return *point == 0 ? cast(value, dtype) : cast(add(cast(value, kInt32), number(kInt32, *point)), dtype);

@@ -5,6 +5,7 @@
 
 #include "core/arith/simplify.h"
 #include "core/relay/analysis/call_type.h"
+#include "core/relay/analysis/calls.h"
 #include "core/relay/functor.h"
 #include "core/relay/ops/attrs_zeros_by.h"
 #include "core/relay/ops/window.h"
@@ -48,9 +49,6 @@ bool same_dims(const Shape& a, const Shape& b) {
   return std::equal(a.begin(), a.end(), b.begin(), b.end(), prove_equal);
 }
 
-Expr reshape(const Expr& e, Ints shape) {
-  return typed_call("reshape", {e}, make<ReshapeAttrs>(std::move(shape)));
-}
 /// `codes` say the same where sizes are open.
 Expr reshape(const Expr& e, const Shape& dims, Ints codes) {
   Ints shape;
@@ -60,10 +58,6 @@ Expr reshape(const Expr& e, const Shape& dims, Ints codes) {
   }
   return reshape(e, std::move(shape));
 }
-Expr transpose(const Expr& e, Ints axes) {
-  return typed_call("transpose", {e}, make<TransposeAttrs>(std::optional(std::move(axes))));
-}
-
 /// Nothing but a shape, of dimensions d0, d1, ... of the arguments.
 Expr frame(std::vector<Expr> args, std::string shape) {
   return typed_call("zeros_by", std::move(args), make<ZerosByAttrs>(std::move(shape), kBool));

@@ -7,6 +7,7 @@
 #include "core/arith/simplify.h"
 #include "core/arith/typical_dims.h"
 #include "core/relay/analysis/call_type.h"
+#include "core/relay/analysis/calls.h"
 #include "core/relay/functor.h"
 #include "core/relay/ops/window.h"
 #include "core/support/floor_div.h"
@@ -79,14 +80,6 @@ Ints shape_of(const Expr& e) { return constant_shape(*e->checked_type.as<TensorT
 
 int64_t product(const Ints& values) {
   return std::accumulate(values.begin(), values.end(), int64_t{1}, std::multiplies<>());
-}
-
-Expr reshape(const Expr& e, Ints shape) {
-  return typed_call("reshape", {e}, make<ReshapeAttrs>(std::move(shape)));
-}
-
-Expr transpose(const Expr& e, Ints axes) {
-  return typed_call("transpose", {e}, make<TransposeAttrs>(std::optional(std::move(axes))));
 }
 
 /// `e` without so many elements at the front and at the end of each spatial axis.

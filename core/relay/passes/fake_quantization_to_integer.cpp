@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "core/relay/analysis/call_type.h"
+#include "core/relay/analysis/calls.h"
 #include "core/relay/analysis/narrow_tensors.h"
 #include "core/relay/functor.h"
 #include "core/relay/ops/rule.h"
@@ -15,12 +16,6 @@ namespace {
 
 const TensorType& type_of(const Expr& e) { return *e->checked_type.as<TensorType>(); }
 auto rank_of(const Expr& e) { return static_cast<int64_t>(type_of(e).shape.size()); }
-
-const Call* call_to(const Expr& e, std::string_view name) {
-  const auto* call = e.as<Call>();
-  const auto* op = call ? call->callee.as<OpNode>() : nullptr;
-  return op && op->name == name ? call : nullptr;
-}
 
 /// What a call of qnn.dequantize with constant parameters stands for.
 struct Quantized {
@@ -40,7 +35,7 @@ struct Quantized {
 
 // With constant scales: others are no fake quantization but part of the model.
 std::optional<Quantized> quantized(const Expr& e) {
-  const Call* call = call_to(e, "qnn.dequantize");
+  const Call* call = call_of(e, "qnn.dequantize");
   const auto* scale = call ? call->args[1].as<Constant>() : nullptr;
   const auto* zero = call ? call->args[2].as<Constant>() : nullptr;
   if (!scale || !zero) return std::nullopt;
@@ -82,7 +77,7 @@ class ToInteger final : public ExprMutator {
 
   /// Null: the call stays as it is.
   Expr on_integers(const Call& call, const Op& op) {
-    if (call_to(Expr(&call), "qnn.quantize")) return quantize(call);
+    if (call_of(Expr(&call), "qnn.quantize")) return quantize(call);
     if (op.layout == LayoutRule::kBias) return bias_add(call);
     switch (op.narrow) {
       case NarrowRule::kReal:

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/relay/analysis/call_type.h"
+#include "core/relay/analysis/calls.h"
 #include "core/relay/functor.h"
 #include "core/support/stack.h"
 
@@ -37,10 +38,10 @@ class Finder {
     if (const Projection* projection = NodeRef(node).as<Projection>())
       return constant_.count(projection->tuple.get());
     const Call* call = NodeRef(node).as<Call>();
-    const OpNode* op = call ? call->callee.as<OpNode>() : nullptr;
+    const Op* op = call ? operator_of(Expr(call)) : nullptr;
     // Constructors, functions and branches are left: nothing could compute them here.
     // Random numbers, say, are anew in each run.
-    return op && op->row().compute && !op->row().stateful && all_constant(call->args);
+    return op && op->compute && !op->stateful && all_constant(call->args);
   }
 
   /// Something that is not constant wants the value of `node`.

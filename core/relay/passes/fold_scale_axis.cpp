@@ -1,6 +1,7 @@
 #include "core/relay/passes/fold_scale_axis.h"
 
 #include "core/relay/analysis/call_type.h"
+#include "core/relay/analysis/calls.h"
 #include "core/relay/functor.h"
 #include "core/relay/ops/attrs_tensor.h"
 
@@ -23,12 +24,6 @@ class UseCounter final : public ExprVisitor {
   NodeMap<int> counts_;
 };
 
-const Call* call_to(const Expr& e, std::string_view name) {
-  const auto* call = e.as<Call>();
-  const auto* op = call ? call->callee.as<OpNode>() : nullptr;
-  return op && op->name == name ? call : nullptr;
-}
-
 /// A constant with one number for each channel, and 1 elsewhere: (1, c, 1, 1), (c, 1, 1) or one number.
 bool scales_channels(const Expr& scale, int64_t channels, size_t axes_after) {
   const auto* c = scale.as<Constant>();
@@ -45,7 +40,7 @@ class Folder final : public ExprMutator {
 
  private:
   Expr visit_call(const Ref<Call>& e) override {
-    if (call_to(e, "multiply"))
+    if (call_of(e, "multiply"))
       for (size_t side : {0, 1})
         if (Expr folded = scaled(e->args[side], e->args[1 - side], e->checked_type)) return folded;
     return visit_default(e);
@@ -57,7 +52,7 @@ class Folder final : public ExprMutator {
     // than a scale.
     if (!scale.as<Constant>() || uses_.uses(value) != 1 || !structural_equal(value->checked_type, result))
       return {};
-    if (const auto* add = call_to(value, "add")) {
+    if (const auto* add = call_of(value, "add")) {
       for (size_t side : {0, 1}) {
         if (!add->args[1 - side].as<Constant>()) continue;
         // (x + c) * s = x * s + c * s.
@@ -67,8 +62,8 @@ class Folder final : public ExprMutator {
       }
       return {};
     }
-    if (const auto* conv = call_to(value, "nn.conv2d")) return scaled_conv(*conv, scale);
-    if (const auto* dense = call_to(value, "nn.dense")) return scaled_weight(*dense, scale, 0, 1);
+    if (const auto* conv = call_of(value, "nn.conv2d")) return scaled_conv(*conv, scale);
+    if (const auto* dense = call_of(value, "nn.dense")) return scaled_weight(*dense, scale, 0, 1);
     return {};
   }
 

@@ -4,6 +4,7 @@
 #include <unordered_map>
 
 #include "core/arith/simplify.h"
+#include "core/relay/analysis/calls.h"
 #include "core/relay/functor.h"
 #include "core/relay/op.h"
 
@@ -31,13 +32,6 @@ struct GraphNode {
   };
   std::vector<Use> uses;
 };
-
-/// The operator that `e` calls, or null.
-const Op* op_of(const Expr& e) {
-  const auto* call = e.as<Call>();
-  const auto* op = call ? call->callee.as<OpNode>() : nullptr;
-  return op ? &op->row() : nullptr;
-}
 
 // Structurally: two symbolic dimensions that happen to be equal are not known to be.
 bool same_shape(const Expr& a, const Expr& b) {
@@ -114,7 +108,7 @@ class Graph {
     index_[e.get()] = nodes_.size();
     nodes_.push_back({.expr = e});
     GraphNode& self = nodes_.back();
-    if (const Op* op = op_of(e)) {
+    if (const Op* op = operator_of(e)) {
       self.pattern = divides_by_open_sizes(*op, e) ? Fusion::kOpaque : op->fusion;
       // Callees of calls are no operands here: operators are leaves.
       for (const Expr& arg : e.as<Call>()->args) {
@@ -243,10 +237,9 @@ class Groups {
   /// cast of what products read in memory: an 8-bit integer, which as int16 lies there too, or one of 16
   /// bits.
   static bool widens(const Expr& e) {
-    const Op* op = op_of(e);
-    if (!op || std::string_view(op->name) != "cast") return false;
-    const auto *from = e.as<Call>()->args[0]->checked_type.as<TensorType>(),
-               *to = e->checked_type.as<TensorType>();
+    const Call* call = call_of(e, "cast");
+    if (!call) return false;
+    const auto *from = call->args[0]->checked_type.as<TensorType>(), *to = e->checked_type.as<TensorType>();
     // A zero point that is one number is no tensor to save memory by.
     if (!from || !to || to->dtype == kInt16 || from->shape.empty()) return false;
     bool narrow =
@@ -419,7 +412,7 @@ class Rebuilder {
       : graph_(body), groups_(graph_.nodes()), computes_(graph_.nodes().size()) {
     for (size_t i = 0; i < computes_.size(); ++i)
       // For groups that hold tuples and projections alone: see is_fused.
-      if (op_of(graph_.nodes()[i].expr)) computes_[groups_.root(i)] = true;
+      if (operator_of(graph_.nodes()[i].expr)) computes_[groups_.root(i)] = true;
   }
 
   Expr run(const Expr& body) {
@@ -431,7 +424,7 @@ class Rebuilder {
       if (is_fused(i)) {
         inner_[e.get()] = inside(e, regions_[groups_.root(i)], groups_.root(i));
         if (groups_.root(i) == i) {
-          outer_[e.get()] = call_of(e, regions_[i]);
+          outer_[e.get()] = call_for(e, regions_[i]);
           regions_.erase(i);
         }
       } else {
@@ -446,7 +439,7 @@ class Rebuilder {
   /// Calls of operators are; tuples, projections and scalars only when they belong to an operator's group.
   bool is_fused(size_t i) {
     const Expr& e = graph_.nodes()[i].expr;
-    if (op_of(e)) return true;
+    if (operator_of(e)) return true;
     if (is_scalar_constant(e)) return false;
     bool movable = e.as<Tuple>() || e.as<Projection>();
     if (!movable) return false;
@@ -492,7 +485,7 @@ class Rebuilder {
   }
 
   /// The call that stands for the group whose last node is `e`.
-  Expr call_of(const Expr& e, const Region& region) {
+  Expr call_for(const Expr& e, const Region& region) {
     std::vector<Type> types;
     for (const Var& param : region.params) types.push_back(param->checked_type);
     auto function = std::make_unique<Function>();

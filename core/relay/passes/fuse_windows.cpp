@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "core/relay/analysis/calls.h"
 #include "core/relay/functor.h"
 #include "core/relay/op.h"
 #include "core/relay/ops/attrs_nn.h"
@@ -12,11 +13,6 @@ namespace {
 /// A convolution of so few input channels costs little even where it is computed twice.
 constexpr int64_t kFewChannels = 16;
 
-const Op* op_of(const Call& call) {
-  const auto* op = call.callee.as<OpNode>();
-  return op ? &op->row() : nullptr;
-}
-
 /// The primitive function that `e` calls, or null.
 const Function* primitive_callee(const Expr& e) {
   const auto* call = e.as<Call>();
@@ -25,7 +21,7 @@ const Function* primitive_callee(const Expr& e) {
 }
 
 /// A depthwise convolution or a pooling: reads each channel by itself.
-bool slides_window(const Call& call) { return op_of(call)->slides_window; }
+bool slides_window(const Call& call) { return operator_of(Expr(&call))->slides_window; }
 
 /// A convolution of blocked channels that sums over all of them.
 bool is_dense_convolution(const Call& call) {
@@ -50,7 +46,7 @@ std::vector<const Call*> anchors_of(const Function& function) {
   post_order(function.body, [&](const NodeRef& node) {
     // In post-order, so the last is the one whose results leave the function.
     const auto* call = node.as<Call>();
-    const Op* op = call ? op_of(*call) : nullptr;
+    const Op* op = call ? operator_of(Expr(call)) : nullptr;
     if (op && op->fusion >= Fusion::kReduction) anchors.push_back(call);
   });
   return anchors;
@@ -60,7 +56,7 @@ std::vector<const Call*> anchors_of(const Function& function) {
 Var source_of(Expr e) {
   // Along first arguments: what stands second is a bias or a residual, which the window does not slide over.
   while (const auto* call = e.as<Call>()) {
-    const Op* op = op_of(*call);
+    const Op* op = operator_of(e);
     if (!op || op->fusion > Fusion::kInjective) return {};
     e = call->args[0];
   }

@@ -3,6 +3,7 @@
 #include <map>
 
 #include "core/relay/analysis/call_type.h"
+#include "core/relay/analysis/calls.h"
 #include "core/relay/functor.h"
 #include "core/relay/ops/rule.h"
 
@@ -46,9 +47,8 @@ class KeepImages final : public ExprMutator {
 
   /// A part of what is split.
   Expr visit_projection(const Ref<Projection>& e) override {
-    const auto* call = e->tuple.as<Call>();
-    const auto* op = call ? call->callee.as<OpNode>() : nullptr;
-    if (!op || op->name != "split" || !is_image(call->args[0])) return visit_default(e);
+    const Call* call = call_of(e->tuple, "split");
+    if (!call || !is_image(call->args[0])) return visit_default(e);
     Expr& parts = split_[call];
     if (!parts) {
       auto a = mutate(attrs_as<SplitAttrs>(call->attrs));

@@ -7,6 +7,7 @@
 #include <unordered_set>
 
 #include "core/relay/analysis/call_type.h"
+#include "core/relay/analysis/calls.h"
 #include "core/relay/analysis/narrow_tensors.h"
 #include "core/relay/functor.h"
 #include "core/relay/ops/rule.h"

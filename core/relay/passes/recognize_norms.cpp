@@ -1,19 +1,13 @@
 #include "core/relay/passes/recognize_norms.h"
 
 #include "core/relay/analysis/call_type.h"
+#include "core/relay/analysis/calls.h"
 #include "core/relay/functor.h"
 #include "core/relay/ops/attrs_nn.h"
 #include "core/relay/ops/attrs_tensor.h"
 
 namespace lathe::relay {
 namespace {
-
-/// The arguments when `e` calls the operator named, else null.
-const Call* call_of(const Expr& e, std::string_view name) {
-  const Call* call = e.as<Call>();
-  const OpNode* op = call ? call->callee.as<OpNode>() : nullptr;
-  return op && op->name == name ? call : nullptr;
-}
 
 /// The number that all elements of a constant are.
 std::optional<double> filled_value(const Expr& e) {
@@ -24,9 +18,6 @@ std::optional<double> filled_value(const Expr& e) {
     if (constant->value.value(i) != value) return std::nullopt;
   return value;
 }
-
-// Exactly: constants of exporters are written, not computed.
-bool is_filled_with(const Expr& e, double value) { return filled_value(e) == value; }
 
 const TensorType& type_of(const Expr& e) { return *e->checked_type.as<TensorType>(); }
 

@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "core/relay/analysis/call_type.h"
+#include "core/relay/analysis/calls.h"
 #include "core/relay/functor.h"
 #include "core/relay/ops/attrs_nn.h"
 #include "core/relay/ops/attrs_tensor.h"
@@ -12,23 +13,7 @@
 namespace lathe::relay {
 namespace {
 
-/// The arguments when `e` calls the operator named, else null.
-const Call* call_of(const Expr& e, std::string_view name) {
-  const Call* call = e.as<Call>();
-  const OpNode* op = call ? call->callee.as<OpNode>() : nullptr;
-  return op && op->name == name ? call : nullptr;
-}
-
 bool same_type(const Expr& a, const Expr& b) { return structural_equal(a->checked_type, b->checked_type); }
-
-/// Every element of the constant `e` is `value`.
-bool is_filled_with(const Expr& e, double value) {
-  const Constant* constant = e.as<Constant>();
-  if (!constant) return false;
-  for (int64_t i = 0; i < constant->value.size(); ++i)
-    if (constant->value.value(i) != value) return false;
-  return true;
-}
 
 /// The other argument of `call`, when one of them is filled with `neutral` and leaves type and value as they
 /// are.

@@ -1,6 +1,7 @@
 #include "core/relay/passes/simplify_inference.h"
 
 #include "core/relay/analysis/call_type.h"
+#include "core/relay/analysis/calls.h"
 #include "core/relay/functor.h"
 #include "core/relay/ops/attrs_tensor.h"
 
@@ -35,16 +36,14 @@ class Simplifier final : public ExprMutator {
   /// Item 0 is the result; the others (running statistics, the mask of a dropout) belong to training.
   Expr visit_projection(const Ref<Projection>& e) override {
     Expr tuple = visit(e->tuple);
-    const auto* call = tuple.as<Call>();
-    const auto* op = call ? call->callee.as<OpNode>() : nullptr;
-    if (op && e->index == 0 && op->name == "nn.batch_norm") return normalized(*call);
-    if (op && e->index == 0 && op->name == "nn.dropout") return call->args[0];
+    if (e->index != 0) return visit_default(e);
+    if (const Call* call = call_of(tuple, "nn.batch_norm")) return normalized(*call);
+    if (const Call* call = call_of(tuple, "nn.dropout")) return call->args[0];
     return visit_default(e);
   }
   Expr visit_call(const Ref<Call>& e) override {
     // One that gives a tensor, not a pair with its mask.
-    const auto* op = e->callee.as<OpNode>();
-    if (op && op->name == "nn.dropout" && e->checked_type.as<TensorType>()) return visit(e->args[0]);
+    if (call_of(e, "nn.dropout") && e->checked_type.as<TensorType>()) return visit(e->args[0]);
     return visit_default(e);
   }
 };

@@ -4,6 +4,7 @@
 #include <unordered_map>
 
 #include "core/relay/analysis/call_type.h"
+#include "core/relay/analysis/calls.h"
 #include "core/relay/analysis/narrow_tensors.h"
 #include "core/relay/functor.h"
 #include "core/relay/ops/rule.h"
@@ -16,8 +17,6 @@ bool is_product(const Call& call, const NarrowCosts& costs) {
   return is_real_tensor(Expr(&call)) && std::all_of(call.args.begin(), call.args.end(), is_real_tensor) &&
          costs.pays(call, kBFloat16);
 }
-
-Expr cast(const Expr& e, DataType dtype) { return typed_call("cast", {e}, make<CastAttrs>(dtype)); }
 
 class ToMixedPrecision final : public ExprMutator {
  public:

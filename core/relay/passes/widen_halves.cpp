@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <unordered_map>
 
+#include "core/relay/analysis/calls.h"
 #include "core/relay/analysis/narrow_tensors.h"
 #include "core/relay/functor.h"
 #include "core/relay/ops/attrs_tensor.h"
@@ -42,7 +43,8 @@ bool has_half(const NodeRef& root) {
   return found;
 }
 
-Expr cast(const Expr& e, DataType dtype) { return call("cast", {e}, make<CastAttrs>(dtype)); }
+/// Without a type: types of what this makes are inferred again.
+Expr untyped_cast(const Expr& e, DataType dtype) { return call("cast", {e}, make<CastAttrs>(dtype)); }
 
 class HalfWidener final : public ExprMutator {
  public:
@@ -101,7 +103,7 @@ class HalfWidener final : public ExprMutator {
   /// `original` lies in memory as `half`; who computes with it reads it as float32.
   Expr held(const Expr& original, const Expr& half) {
     held_[original.get()] = half;
-    return cast(half, kFloat32);
+    return untyped_cast(half, kFloat32);
   }
 
   bool is_held(const Expr& e) const { return held_.count(e.get()) != 0 || (is_half(e) && e.as<Constant>()); }
@@ -118,7 +120,7 @@ class HalfWidener final : public ExprMutator {
     const Expr value = visit(original);
     if (const auto found = held_.find(original.get()); found != held_.end()) return found->second;
     Expr& known = rounded_[original.get()];
-    if (!known) known = cast(value, kFloat16);
+    if (!known) known = untyped_cast(value, kFloat16);
     return known;
   }
   /// Those that are of float16, and the rest as they become.
@@ -141,7 +143,7 @@ class HalfWidener final : public ExprMutator {
     std::vector<Expr> parts;
     for (size_t i = 0; i < type->items.size(); ++i) {
       const Expr part = project(whole, static_cast<int64_t>(i));
-      parts.push_back(is_half(type->items[i]) ? cast(part, kFloat16) : part);
+      parts.push_back(is_half(type->items[i]) ? untyped_cast(part, kFloat16) : part);
     }
     return make<Let>(whole, visit(body), tuple(parts));
   }

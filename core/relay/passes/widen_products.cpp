@@ -4,6 +4,7 @@
 #include <unordered_set>
 
 #include "core/relay/analysis/call_type.h"
+#include "core/relay/analysis/calls.h"
 #include "core/relay/analysis/narrow_tensors.h"
 #include "core/relay/functor.h"
 #include "core/relay/ops/rule.h"
@@ -15,8 +16,6 @@ bool is_8_bit(const Expr& e) {
   const auto* type = e->checked_type ? e->checked_type.as<TensorType>() : nullptr;
   return type && type->dtype.is_int() && type->dtype.bits == 8;
 }
-
-Expr cast(const Expr& e, DataType dtype) { return typed_call("cast", {e}, make<CastAttrs>(dtype)); }
 
 /// The call whose elements `e` is made of, all of 8 bits: others of its arguments are no tensors of these, or
 /// constants (what padding holds).

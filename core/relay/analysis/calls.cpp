@@ -1,0 +1,41 @@
+#include "core/relay/analysis/calls.h"
+
+#include "core/relay/analysis/call_type.h"
+#include "core/relay/ops/attrs_tensor.h"
+
+namespace lathe::relay {
+
+const Op* operator_of(const Expr& e) {
+  const Call* call = e.as<Call>();
+  const OpNode* op = call ? call->callee.as<OpNode>() : nullptr;
+  return op ? &op->row() : nullptr;
+}
+
+const Call* call_of(const Expr& e, std::string_view name) {
+  const Call* call = e.as<Call>();
+  const OpNode* op = call ? call->callee.as<OpNode>() : nullptr;
+  return op && op->name == name ? call : nullptr;
+}
+
+bool is_filled_with(const Expr& e, double value) {
+  const Constant* constant = e.as<Constant>();
+  if (!constant || constant->value.size() == 0) return false;
+  for (int64_t i = 0; i < constant->value.size(); ++i)
+    if (constant->value.value(i) != value) return false;
+  return true;
+}
+
+Expr cast(const Expr& e, DataType dtype) {
+  return e->checked_type.as<TensorType>()->dtype == dtype ? e
+                                                          : typed_call("cast", {e}, make<CastAttrs>(dtype));
+}
+
+Expr reshape(const Expr& e, std::vector<int64_t> shape) {
+  return typed_call("reshape", {e}, make<ReshapeAttrs>(std::move(shape)));
+}
+
+Expr transpose(const Expr& e, std::vector<int64_t> axes) {
+  return typed_call("transpose", {e}, make<TransposeAttrs>(std::optional(std::move(axes))));
+}
+
+}  // namespace lathe::relay
