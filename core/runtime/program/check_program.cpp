@@ -3,6 +3,7 @@
 #include <map>
 
 #include "core/runtime/most_bytes.h"
+#include "core/runtime/program/opcodes.h"
 #include "core/runtime/program/scalar.h"
 #include "core/runtime/program/sized.h"
 #include "core/support/error.h"
@@ -16,57 +17,6 @@ constexpr int64_t kMaxSetBits = int64_t{1} << 33;
 
 /// In place of a dimension of a library function's result: an argument says it.
 constexpr int64_t kArgument = -1;
-
-/// How many of an instruction's lists there must be; -1: any number.
-struct Arity {
-  int results, args, targets;
-};
-
-Arity arity_of(Opcode op) {
-  switch (op) {
-    case Opcode::kConstant:
-    case Opcode::kCaptured:
-    case Opcode::kSelf:
-      return {1, 0, 0};
-    case Opcode::kCopy:
-    case Opcode::kField:
-    case Opcode::kNewReference:
-    case Opcode::kRead:
-      return {1, 1, 0};
-    case Opcode::kWrite:
-      return {1, 2, 0};
-    case Opcode::kPlan:
-    case Opcode::kLibrary:
-      return {-1, -1, 0};
-    case Opcode::kScalar:
-    case Opcode::kSized:
-    case Opcode::kTuple:
-    case Opcode::kData:
-    case Opcode::kClosure:
-    case Opcode::kCall:
-    case Opcode::kCallClosure:
-      return {1, -1, 0};
-    case Opcode::kTailCall:
-    case Opcode::kTailCallClosure:
-      return {0, -1, 0};
-    case Opcode::kBranch:
-      return {0, 1, 1};
-    case Opcode::kSwitch:
-      return {0, 1, -1};
-    case Opcode::kJump:
-      return {0, 0, 1};
-    case Opcode::kReturn:
-      return {0, 1, 0};
-    case Opcode::kFail:
-      return {0, 0, 0};
-  }
-  return {0, 0, 0};
-}
-
-bool ends(Opcode op) {
-  return op == Opcode::kSwitch || op == Opcode::kJump || op == Opcode::kTailCall ||
-         op == Opcode::kTailCallClosure || op == Opcode::kReturn || op == Opcode::kFail;
-}
 
 class FunctionChecker {
  public:
@@ -124,11 +74,11 @@ class FunctionChecker {
   }
 
   void check(const Instruction& i) {
-    const Arity arity = arity_of(i.op);
-    auto is = [](int wanted, size_t found) { return wanted < 0 || static_cast<size_t>(wanted) == found; };
-    require(is(arity.results, i.results.size()) && is(arity.args, i.args.size()) &&
-                is(arity.targets, i.targets.size()),
-            "another number of results, arguments or targets");
+    const OpcodeRow& row = row_of(i.op);
+    auto is = [](int wanted, size_t found) { return wanted == kAny || static_cast<size_t>(wanted) == found; };
+    require(
+        is(row.results, i.results.size()) && is(row.args, i.args.size()) && is(row.targets, i.targets.size()),
+        "another number of results, arguments or targets");
     check_number(i);
     // A value that moves is gone for the arguments behind it, too.
     for (int32_t arg : i.args) {
@@ -142,7 +92,7 @@ class FunctionChecker {
       has_value_[static_cast<size_t>(result)] = true;
     }
     for (int32_t target : i.targets) leave_to(target);
-    if (ends(i.op)) reached_ = false;
+    if (row.ends) reached_ = false;
   }
 
   template <typename T>

@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/runtime/plan_fields.h"
+#include "core/runtime/program/opcodes.h"
 #include "core/runtime/program/scalar.h"
 #include "core/runtime/program/sized.h"
 #include "core/support/bounded_json.h"
@@ -22,14 +23,6 @@ namespace lathe::runtime {
 namespace {
 
 constexpr int kMaxJsonDepth = 16;
-
-constexpr std::string_view kOpcodeNames[] = {
-    // Values.
-    "constant", "copy", "plan", "library", "scalar", "sized", "tuple", "field", "data", "closure", "captured",
-    "self", "ref", "read", "write",
-    // Where it goes on.
-    "branch", "switch", "jump", "call", "call_closure", "tail_call", "tail_call_closure", "return", "fail"};
-static_assert(std::size(kOpcodeNames) == static_cast<size_t>(kLastOpcode) + 1);
 
 std::string registers_text(const std::vector<int32_t>& registers) {
   std::vector<std::string> texts;
@@ -104,8 +97,8 @@ std::string program_text(const Program& program) {
       for (int32_t target : i.targets)
         targets += fmt::format("{}{}", targets.empty() ? " -> " : ", ", target);
       text += fmt::format("{:>5}  {}{}{}{}{}{}{}\n", at, registers_text(i.results),
-                          i.results.empty() ? "" : " = ", kOpcodeNames[static_cast<size_t>(i.op)],
-                          what_text(program, i), i.args.empty() ? "" : " ", registers_text(i.args), targets);
+                          i.results.empty() ? "" : " = ", row_of(i.op).name, what_text(program, i),
+                          i.args.empty() ? "" : " ", registers_text(i.args), targets);
     }
   }
   return text;
