@@ -33,6 +33,7 @@
 #include "core/relay/passes/widen_halves.h"
 #include "core/relay/passes/widen_products.h"
 #include "core/relay/text.h"
+#include "core/support/pass_table.h"
 
 namespace lathe::relay {
 namespace {
@@ -43,8 +44,8 @@ using enum PassId;
 constexpr PassId kTypes[] = {kInferType, kSpecialize};
 constexpr PassId kInferred[] = {kInferType};
 
-template <auto kPass>
 /// A pass that needs nothing of the context, as a row takes it.
+template <auto kPass>
 Module plain(const Module& module, const PassContext&) {
   return kPass(module);
 }
@@ -114,12 +115,7 @@ constexpr PassId kInferencePipeline[] = {
 };
 // clang-format on
 
-constexpr bool in_order() {
-  for (size_t i = 0; i < std::size(kPasses); ++i)
-    if (kPasses[i].id != static_cast<PassId>(i)) return false;
-  return true;
-}
-static_assert(in_order(), "rows stand in the order of PassId");
+static_assert(in_order(kPasses), "rows stand in the order of PassId");
 
 /// Primitive functions are finished kernels: passes on functions leave them.
 Module apply(const Pass& pass, const Module& module, const PassContext& context) {
@@ -148,14 +144,7 @@ std::span<const Pass> passes() { return kPasses; }
 
 const Pass& pass(PassId id) { return kPasses[static_cast<size_t>(id)]; }
 
-const Pass& find_pass(std::string_view name) {
-  std::vector<std::string> names;
-  for (const Pass& each : kPasses) {
-    if (each.name == name) return each;
-    names.push_back(each.name);
-  }
-  fail("unknown pass `{}`{}", name, did_you_mean(name, names));
-}
+const Pass& find_pass(std::string_view name) { return pass_named<Pass>(name, kPasses); }
 
 std::span<const PassId> inference_pipeline() { return kInferencePipeline; }
 

@@ -1,6 +1,7 @@
 #include "core/tir/pass.h"
 
 #include "core/support/error.h"
+#include "core/support/pass_table.h"
 #include "core/tir/passes/lower_blocks.h"
 #include "core/tir/passes/place_allocations.h"
 #include "core/tir/passes/simplify_program.h"
@@ -49,12 +50,7 @@ constexpr PassId kLowering[] = {
     kSimplifyProgram, kSplitConditions,  kVectorizeLoops,  kUnrollLoops,      kSimplifyProgram,
 };
 
-constexpr bool in_order() {
-  for (size_t i = 0; i < std::size(kPasses); ++i)
-    if (kPasses[i].id != static_cast<PassId>(i)) return false;
-  return true;
-}
-static_assert(in_order(), "rows stand in the order of PassId");
+static_assert(in_order(kPasses), "rows stand in the order of PassId");
 
 void require_level(const Pass& pass, const Func& func) {
   Level level = level_of(func);
@@ -71,14 +67,7 @@ std::span<const Pass> passes() { return kPasses; }
 
 const Pass& pass(PassId id) { return kPasses[static_cast<size_t>(id)]; }
 
-const Pass& find_pass(std::string_view name) {
-  std::vector<std::string> names;
-  for (const Pass& each : kPasses) {
-    if (each.name == name) return each;
-    names.push_back(each.name);
-  }
-  fail("unknown pass `{}`{}", name, did_you_mean(name, names));
-}
+const Pass& find_pass(std::string_view name) { return pass_named<Pass>(name, kPasses); }
 
 std::span<const PassId> lowering_pipeline() { return kLowering; }
 
