@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/support/bounded_json.h"
+#include "core/support/loopback.h"
 
 namespace lathe::tracker {
 
@@ -49,13 +50,9 @@ std::string word(const Request& request, const std::string& key) {
 
 namespace {
 
-bool is_loopback(std::string_view host) {
-  // Host: NAME[:PORT] (RFC 9110, 7.2), where an IPv6 address stands in brackets for the sake of its colons.
-  if (host.starts_with('[')) return host.substr(0, host.find(']') + 1) == "[::1]";
-  host = host.substr(0, host.rfind(':'));
-  return host == "localhost" ||
-         // By digits: 127.0.0.1.example.com is a name that its owner can make lead here.
-         (host.starts_with("127.") && host.find_first_not_of("0123456789.") == std::string_view::npos);
+/// Of Host: NAME[:PORT] (RFC 9110, 7.2), where an IPv6 address stands in brackets for the sake of its colons.
+std::string_view name_in(std::string_view host) {
+  return host.substr(0, host.starts_with('[') ? host.find(']') + 1 : host.rfind(':'));
 }
 
 }  // namespace
@@ -63,7 +60,7 @@ bool is_loopback(std::string_view host) {
 void require_own_page(const Request& request) {
   // DNS rebinding: a page of evil.com whose name has come to mean 127.0.0.1 is of our origin to its browser,
   // but names evil.com. What is no browser may leave Host out.
-  if (!request.host.empty() && !is_loopback(request.host))
+  if (!request.host.empty() && !is_loopback(name_in(request.host)))
     throw Refused{403,
                   fmt::format("this service is for its own machine, and not called {}; for others it needs "
                               "--principals",

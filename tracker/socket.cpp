@@ -19,6 +19,7 @@
 #include <zmq.hpp>
 
 #include "core/support/error.h"
+#include "core/support/loopback.h"
 #include "tracker/connections.h"
 #include "tracker/defaults.h"
 
@@ -204,9 +205,7 @@ bool is_local(const std::string& endpoint) {
   if (endpoint.starts_with(kIpc)) return true;
   if (!endpoint.starts_with(kTcp)) return false;
   const std::string host = host_of(endpoint);
-  // Of digits alone: 127.example.com is a name, and may be anybody's address.
-  const bool loopback = host.starts_with("127.") && host.find_first_not_of("0123456789.") == host.npos;
-  return loopback || host == "localhost" || host == "[::1]" || host == "lo";
+  return is_loopback(host) || host == "lo";  // ZeroMQ takes an interface's name too
 }
 
 // --- the tracker's end

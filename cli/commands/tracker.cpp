@@ -18,6 +18,7 @@
 #include "core/codegen/host_target.h"
 #include "core/models/zoo.h"
 #include "core/support/error.h"
+#include "core/support/loopback.h"
 #include "core/support/service_error.h"
 #include "dashboards/pages.h"
 #include "db/database_error.h"
@@ -92,10 +93,7 @@ http::Settings check_http(const TrackerFlags& flags) {
   require_private(flags.certificate_key);
   settings.certificate = flags.certificate;
   settings.key = flags.certificate_key;
-  // Of digits alone: 127.example.com is a name, and may be anybody's address.
-  const bool loopback = settings.host.starts_with("127.") &&
-                        settings.host.find_first_not_of("0123456789.") == std::string::npos;
-  const bool local = settings.host == "localhost" || settings.host == "::1" || loopback;
+  const bool local = is_loopback(settings.host);
   if (!local && flags.principals.empty())
     fail(
         "--http {}: other machines can reach it, so users need tokens\n"
