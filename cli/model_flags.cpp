@@ -8,6 +8,7 @@
 #include "cli/target.h"
 #include "core/runtime/plan_dims.h"
 #include "core/support/error.h"
+#include "core/support/most_threads.h"
 #include "core/support/placed_error.h"
 #include "db/store.h"
 #include "tuner/load_model.h"
@@ -54,7 +55,7 @@ void ModelFlags::add_build_to(Flags& flags) {
   flags.add("--target TARGET", target, "what to compile for");
   flags.add("--precision given|bf16|int8|float64", precision,
             "bf16 and int8 where they are faster; int8 is calibrated on random inputs, float64 is slow");
-  flags.add("--threads", threads, 1, 1024, "threads to run on");
+  flags.add("--threads", threads, 1, kMostThreads, "threads to run on");
   flags.add_share("--max-relative-error", max_relative_error,
                   "results may be off by this at most, of the largest value");
 }

@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include "cli/shapes.h"
+#include "core/support/most_threads.h"
 #include "tracker/needs.h"
 
 namespace lathe::cli {
@@ -23,7 +24,7 @@ SearchFlags::SearchFlags(Flags& flags, TuneJob& job) : job_(job) {
       "--whole-model", job.choice_seconds,
       "choose among the best schedules by timing the whole model for this long (a fifth of the "
       "search's time, at most 60s)");
-  flags.add("--threads", job.threads, 0, 1024, "threads a kernel runs on; 0: all cores");
+  flags.add("--threads", job.threads, 0, kMostThreads, "threads a kernel runs on; 0: all cores");
   flags.add("--seed", job.seed, 0, INT64_MAX, "the same seed searches the same way");
   flags.add_share("--max-relative-error", job.max_relative_error,
                   "a schedule whose outputs are off by more, of the largest value, is wrong; from 0.0005 on "

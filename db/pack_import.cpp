@@ -7,6 +7,7 @@
 
 #include "core/support/bounded_json.h"
 #include "core/support/error.h"
+#include "core/support/most_threads.h"
 #include "db/conditions.h"
 #include "db/fields.h"
 #include "db/pack.h"
@@ -59,7 +60,7 @@ PackMeasurement read_measurement(const Fields& line) {
   // in every database.
   PackMeasurement read{line.digest("workload"), line.name("target", kTargetLimit), line.digest("device"), {}};
   Measurement& m = read.record.measurement;
-  m.threads = static_cast<int>(line.integer("threads", 1, 1024));
+  m.threads = static_cast<int>(line.integer("threads", 1, kMostThreads));
   m.trace = line.text("trace", kTextLimit);
   m.samples = line.samples("samples");
   m.relative_error = line.number("relative_error", 0);

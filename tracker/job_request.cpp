@@ -6,6 +6,7 @@
 #include "core/support/bounded_json.h"
 #include "core/support/digest.h"
 #include "core/support/error.h"
+#include "core/support/most_threads.h"
 #include "core/support/printable.h"
 #include "tracker/needs.h"
 #include "tuner/open_dims.h"
@@ -17,7 +18,7 @@ using nlohmann::json;
 
 constexpr int kDepth = 8;
 constexpr size_t kLongestName = 128, kLongestRequest = 128 << 10;
-constexpr int64_t kMostThreads = 1024, kMostTrials = int64_t{1} << 40, kMostPriority = 1000;
+constexpr int64_t kMostTrials = int64_t{1} << 40, kMostPriority = 1000;
 
 /// Takes the members of an object one after the other; what is left in the end was asked for in vain.
 class Reader {

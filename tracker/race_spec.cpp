@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "core/support/most_threads.h"
 #include "core/tir/roofline.h"
 #include "core/tir/target.h"
 #include "tracker/defaults.h"
@@ -9,7 +10,7 @@
 namespace lathe::tracker {
 
 TrialSpec race_spec(const RaceOrder& order) {
-  const uint32_t threads = std::clamp<uint32_t>(order.threads, 1, 1024);
+  const uint32_t threads = std::clamp<uint32_t>(order.threads, 1, kMostThreads);
   TrialSpec spec{.job = order.job, .target = order.target, .is_open = !order.dims.empty()};
   spec.fastest_seconds =
       // The model's own operations, as its tasks have them: a race that is faster than any machine

@@ -8,6 +8,7 @@
 
 #include "core/support/bounded_json.h"
 #include "core/support/error.h"
+#include "core/support/most_threads.h"
 #include "core/support/text.h"
 #include "core/tir/text.h"
 #include "core/tir/verify.h"
@@ -24,7 +25,7 @@ using nlohmann::json;
 
 // Beyond anything a compiler makes of a model, and small enough that what is held of them fits in memory.
 constexpr size_t kMostTasks = 100'000, kMostCandidates = 4096, kMostCheckpoint = size_t{1} << 30;
-constexpr int kToldDepth = 8, kMostThreads = 1024;
+constexpr int kToldDepth = 8;
 constexpr auto kLongestPoll = std::chrono::milliseconds(1000);
 
 /// What a searcher may have its candidates measured with. It compiles a user's model, so it is only as good

@@ -7,6 +7,7 @@
 #include "core/support/bounded_json.h"
 #include "core/support/digest.h"
 #include "core/support/error.h"
+#include "core/support/most_threads.h"
 #include "core/support/printable.h"
 #include "tracker/defaults.h"
 #include "wire.pb.h"
@@ -82,8 +83,8 @@ constexpr int kDimsLimit = 64;
 
 Evaluation get(const pb::Evaluation& from) {
   // Pools and sets of processors are made of it.
-  if (from.threads() < 1 || from.threads() > 4096)
-    fail("evaluation.threads is {}, must be 1..4096", from.threads());
+  if (from.threads() < 1 || from.threads() > kMostThreads)
+    fail("evaluation.threads is {}, must be 1..{}", from.threads(), kMostThreads);
   if (const uint32_t samples = std::max(from.min_samples(), from.max_samples()); samples > kSamplesLimit)
     fail("evaluation.max_samples is {}, more than the limit of {}", samples, kSamplesLimit);
   if (from.dims_size() > kDimsLimit)

@@ -8,6 +8,7 @@
 #include "cli/queries/question.h"
 #include "core/support/bounded_json.h"
 #include "core/support/error.h"
+#include "core/support/most_threads.h"
 #include "core/support/printable.h"
 #include "core/support/text.h"
 
@@ -91,7 +92,7 @@ int query_command(Flags& flags) {
   flags.add("--from NAME", question.from, "the device that is known (transfer)");
   flags.add("--to NAME", question.to, "the device that is asked about (transfer)");
   flags.add("--workload NAME", question.workload, "only the workload of this name (foreign)");
-  flags.add("--threads", question.threads, 0, 1024,
+  flags.add("--threads", question.threads, 0, kMostThreads,
             "prefer results with this many threads; 0: any (best, below-limit, coverage, transfer)");
   flags.add("--limit", question.limit, 1, 1'000'000, "rows, or rows a task (foreign, jobs, history)");
   flags.add("--db FILE", question.database, "the tuning database");

@@ -12,6 +12,7 @@
 #include "cli/running_model.h"
 #include "cli/worker_flags.h"
 #include "core/support/error.h"
+#include "core/support/most_threads.h"
 #include "workers/confine.h"
 #include "workers/device.h"
 #include "workers/measure.h"
@@ -47,7 +48,7 @@ int run_module_command(Flags& flags) {
   flags.add("--input NAME=FILE", inputs, "a .npy file, once for each input; others are random");
   add_library_flag(flags, libraries);
   flags.add("--seed", seed, 0, INT64_MAX, "of the random inputs");
-  flags.add("--threads", threads, 1, 1024, "threads to run on");
+  flags.add("--threads", threads, 1, kMostThreads, "threads to run on");
   flags.add("--out DIR", folder, "folder for output_0.npy, output_1.npy, ... in the model's order");
   if (!flags.parse()) return kSuccess;
   const LibraryFunctions functions = load_libraries(libraries);

@@ -10,6 +10,7 @@
 #include "core/runtime/pages.h"
 #include "core/runtime/plan_dims.h"
 #include "core/runtime/thread_pool.h"
+#include "core/support/most_threads.h"
 #include "core/support/unfit.h"
 
 using lathe::Error;
@@ -41,8 +42,6 @@ struct lathe_executor {
 };
 
 namespace {
-
-constexpr uint32_t kMostThreads = 1024;
 
 /// A mistake of the caller's.
 class Misuse : public Error {
@@ -281,7 +280,8 @@ lathe_status lathe_executor_create(const lathe_module* module, uint32_t threads,
     lathe_executor*& answer = require_place(executor, "executor");
     require(module, "module");
     // Each is a stack and a thread of the system.
-    if (threads > kMostThreads) misuse("{} threads, must be 0 to {}", threads, kMostThreads);
+    if (threads > uint32_t{lathe::kMostThreads})
+      misuse("{} threads, must be 0 to {}", threads, lathe::kMostThreads);
     answer = new lathe_executor(module->module, threads == 0 ? available_cores() : static_cast<int>(threads));
   });
 }
