@@ -29,6 +29,7 @@
 #include "bench/child_process.h"
 #include "bench/main.h"
 #include "cli/keys.h"
+#include "core/support/clock.h"
 #include "core/support/error.h"
 #include "core/support/temporary_folder.h"
 #include "core/support/text.h"
@@ -60,10 +61,6 @@ struct Settings {
 void forget_most_memory() {
   malloc_trim(0);
   std::ofstream("/proc/self/clear_refs") << "5";
-}
-
-double seconds_since(Clock::time_point begin) {
-  return std::chrono::duration<double>(Clock::now() - begin).count();
 }
 
 double own_cpu_seconds() {

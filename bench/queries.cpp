@@ -16,6 +16,7 @@
 #include <random>
 
 #include "bench/main.h"
+#include "core/support/clock.h"
 #include "core/support/temporary_folder.h"
 #include "core/support/text.h"
 #include "db/store.h"
@@ -27,10 +28,6 @@ using Clock = std::chrono::steady_clock;
 
 constexpr int kWorkloads = 300, kTasksOfAModel = 60;
 constexpr const char* kTarget = "cpu:synthetic";
-
-double seconds_since(Clock::time_point begin) {
-  return std::chrono::duration<double>(Clock::now() - begin).count();
-}
 
 /// Rows that refer to each other as those of real jobs do: half the trials on each device, the same
 /// candidates on both, three of a thousand confirmed, one of fifty failed.

@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "bench/main.h"
+#include "core/support/clock.h"
 #include "core/support/error.h"
 
 namespace lathe::bench {
@@ -28,10 +29,6 @@ using Clock = std::chrono::steady_clock;
 
 constexpr double kProcessMs = 15, kKernelShare = 0.01;
 constexpr int kRounds = 100;  // of the loop, some 100 ms
-
-double seconds_since(Clock::time_point begin) {
-  return std::chrono::duration<double>(Clock::now() - begin).count();
-}
 
 /// "loop": its seconds, as the child's own clock has them.
 std::string body(std::string_view request, worker::Child&) {

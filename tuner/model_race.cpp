@@ -4,6 +4,7 @@
 #include <unordered_map>
 
 #include "core/runtime/module_pair.h"
+#include "core/support/clock.h"
 #include "core/support/statistics.h"
 
 namespace lathe::tuner {
@@ -13,10 +14,6 @@ using Clock = std::chrono::steady_clock;
 
 constexpr double kProfileSeconds = 0.08;  // of the counted runs of one side
 constexpr int kProfileLoops = 4;
-
-double seconds_since(Clock::time_point start) {
-  return std::chrono::duration<double>(Clock::now() - start).count();
-}
 
 }  // namespace
 

@@ -18,6 +18,7 @@
 #include "core/runtime/kernel.h"
 #include "core/runtime/shared_object.h"
 #include "core/runtime/thread_pool.h"
+#include "core/support/clock.h"
 #include "core/support/error.h"
 #include "core/support/node.h"
 #include "core/support/tensor.h"
@@ -33,9 +34,6 @@ namespace lathe::worker {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-
-// CLOCK_MONOTONIC, by vDSO: some 20 ns.
-double since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
 constexpr int64_t kGap = 64;  // between buffers, to see writes beside them
 // Bytes that are a NaN in all types of floats: what a kernel leaves unwritten is no right answer by chance.
@@ -54,8 +52,8 @@ class Case {
       fail("the case file is smaller than the kernel's buffers");
     if (writable && ftruncate(descriptor, offsets_.back()) != 0) fail("case file: {}", strerror(errno));
     if (size == 0) return;
+    // Never unmapped: the process ends with its task.
     void* memory =
-        // Never unmapped: the process ends with its task.
         mmap(nullptr, size, writable ? PROT_READ | PROT_WRITE : PROT_READ, MAP_SHARED, descriptor, 0);
     if (memory == MAP_FAILED) fail("case file: {}", strerror(errno));
     memory_ = static_cast<char*>(memory);
@@ -205,10 +203,8 @@ class Bench {
     for_each(true, [&](size_t i, size_t) {
       const Tensor got(buffers_[i].shape, buffers_[i].dtype, nullptr, pointers_[i]);
       const Tensor want(buffers_[i].shape, buffers_[i].dtype, nullptr, reference.buffer(i));
-      double e = max_relative_error(got, want);
-      // NaN compares false, and so stays.
-      e = e <= step ? 0 : e - step;
-      if (!(e <= worst)) worst = e;  // a NaN stays
+      const double e = max_relative_error(got, want);  // infinite where one of them is no number
+      worst = std::max(worst, e <= step ? 0 : e - step);
     });
     return worst;
   }
@@ -320,11 +316,11 @@ Reply time_kernel(Bench& bench, const RunJob& job, Child& child) {
     watch.begin();
     const auto before = Clock::now();
     const int32_t code = bench.run();
-    const double seconds = since(before);
+    const double seconds = seconds_since(before);
     sampler.add(seconds, watch.end());
     // Without close_window(): the supervisor closes it with the child.
     if (code != 0) return returned(code);
-  } while (!sampler.done(since(start)));
+  } while (!sampler.done(seconds_since(start)));
   wire::Disturbance disturbance = watch.seen();
   // While the core is still as warm as during the samples, and nobody else is timed.
   disturbance.clock_hz = clock_hz();

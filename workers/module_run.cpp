@@ -9,6 +9,7 @@
 
 #include "core/runtime/executor.h"
 #include "core/runtime/thread_pool.h"
+#include "core/support/clock.h"
 #include "jobs.pb.h"
 #include "workers/instruction_counter.h"
 #include "workers/stopwatch.h"
@@ -26,8 +27,6 @@ constexpr double kSliceSeconds = 10e-3;                 // at least, from one re
 constexpr int kMostSlices = 100, kMostSamples = 1000;
 constexpr double kLeastSeconds = 1e-12, kMostSeconds = 1e6, kMostHz = 1e12;  // of what is believed
 constexpr uint64_t kFileBytes = uint64_t{1} << 30;  // of the module's code, which is loaded from memory
-
-double since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
 /// On one thread, for how several share the work varies.
 void count_instructions(const std::shared_ptr<const runtime::Module>& module, ModuleTimes& times) {
@@ -61,22 +60,23 @@ ModuleTimes time_module(const ModuleRun& run, Child& child) {
   int64_t warm_ups = 0;
   // At least once, also for a model of minutes.
   do executor.run();
-  while (++warm_ups, since(begun) < kWarmUpShare * run.seconds);
+  while (++warm_ups, seconds_since(begun) < kWarmUpShare * run.seconds);
   // So many runs together that reading the clock costs nothing beside them.
   const auto batch =
-      static_cast<int64_t>(std::ceil(kSampleSeconds * static_cast<double>(warm_ups) / since(begun)));
+      static_cast<int64_t>(std::ceil(kSampleSeconds * static_cast<double>(warm_ups) / seconds_since(begun)));
   const double slice_seconds = std::max(kSliceSeconds, run.seconds / kMostSlices);
   double hz = clock();
-  for (const auto start = Clock::now(); times.runs < kLeastSamples * batch || since(start) < run.seconds;) {
+  for (const auto start = Clock::now();
+       times.runs < kLeastSamples * batch || seconds_since(start) < run.seconds;) {
     double least = std::numeric_limits<double>::infinity();
     const auto slice = Clock::now();
     do {
       const auto before = Clock::now();
       for (int64_t i = 0; i < batch; ++i) executor.run();
       // A process is one observation of the gate: the least is what noise has added least to.
-      least = std::min(least, since(before));
+      least = std::min(least, seconds_since(before));
       times.runs += batch;
-    } while (since(slice) < slice_seconds);
+    } while (seconds_since(slice) < slice_seconds);
     const double after = clock();
     times.samples.push_back({least / static_cast<double>(batch), hz > 0 && after > 0 ? (hz + after) / 2 : 0});
     hz = after;

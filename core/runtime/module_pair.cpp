@@ -1,5 +1,6 @@
 #include "core/runtime/module_pair.h"
 
+#include "core/support/clock.h"
 #include "core/support/statistics.h"
 
 namespace lathe::runtime {
@@ -8,10 +9,6 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr double kTurnSeconds = 0.004;  // of the counted runs of one side
-
-double seconds_since(Clock::time_point start) {
-  return std::chrono::duration<double>(Clock::now() - start).count();
-}
 
 }  // namespace
 

@@ -5,14 +5,12 @@
 #include <cmath>
 #include <vector>
 
+#include "core/support/clock.h"
+
 namespace lathe::runtime {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-
-double seconds_since(Clock::time_point start) {
-  return std::chrono::duration<double>(Clock::now() - start).count();
-}
 
 /// The median of n samples lies between those of ranks n/2 -+ 1.96 sqrt(n)/2, with 95% probability.
 Timing summarize(std::vector<double> samples) {
