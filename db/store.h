@@ -160,9 +160,7 @@ class Store final : public Reader {
   /// candidate, or when `device` is given and the candidate was measured on it with the job's threads.
   std::vector<EnqueuedTrial> add_trials(JobId job, std::span<const NewTrial> trials,
                                         std::optional<DeviceId> device = {});
-  TrialId last_trial();  // the highest id in use, or 0
   Trial trial(TrialId id);
-  std::vector<Trial> pending_trials(JobId job, int limit);
   /// Calls `visit` with those of all jobs, in order of id: one at a time, for there may be millions.
   void visit_open_trials(const std::function<void(const OpenTrial&)>& visit);
   std::vector<Lease> leases(TrialId trial);  // in order of id
@@ -259,6 +257,7 @@ class Store final : public Reader {
   void replace_measurement(MeasurementId id, TrialId trial, const TrialResult& result);
   void add_confirmation(MeasurementId id, const Confirmation& confirmation);
   void rank(MeasurementId id);
+  std::vector<Measurement> by_age(WorkloadId workload, TargetId target, bool newest_first, int limit);
   std::vector<std::vector<float>> confirming_samples(MeasurementId id, bool telling);
   std::optional<Measurement> best_on(BestQuery query);
 

@@ -241,26 +241,25 @@ std::vector<Measurement> Store::top_suspect(const BestQuery& query, int limit) {
   return found;
 }
 
-std::vector<Measurement> Store::history(WorkloadId workload, TargetId target, int limit) {
-  // By id, the order in which it became known: a cost model learns in the same order each time.
+std::vector<Measurement> Store::by_age(WorkloadId workload, TargetId target, bool newest_first, int limit) {
   std::vector<Measurement> found;
   for (Query row = database_->query(
-           fmt::format("{}WHERE m.workload = ? AND m.target = ? AND m.suspect = 0 ORDER BY m.id LIMIT ?",
-                       select_measurement(database_->by_index("measurement_history"))),
+           fmt::format("{}WHERE m.workload = ? AND m.target = ? AND m.suspect = 0 ORDER BY m.id{} LIMIT ?",
+                       select_measurement(database_->by_index("measurement_history")),
+                       newest_first ? " DESC" : ""),
            {workload, target, limit});
        row.step();)
     found.push_back(read_measurement(row));
   return found;
 }
 
+std::vector<Measurement> Store::history(WorkloadId workload, TargetId target, int limit) {
+  // By id, the order in which it became known: a cost model learns in the same order each time.
+  return by_age(workload, target, false, limit);
+}
+
 std::vector<Measurement> Store::latest(WorkloadId workload, TargetId target, int limit) {
-  std::vector<Measurement> found;
-  for (Query row = database_->query(
-           fmt::format("{}WHERE m.workload = ? AND m.target = ? AND m.suspect = 0 ORDER BY m.id DESC LIMIT ?",
-                       select_measurement(database_->by_index("measurement_history"))),
-           {workload, target, limit});
-       row.step();)
-    found.push_back(read_measurement(row));
+  std::vector<Measurement> found = by_age(workload, target, true, limit);
   std::reverse(found.begin(), found.end());
   return found;
 }

@@ -132,26 +132,10 @@ std::vector<EnqueuedTrial> Store::add_trials(JobId job_id, std::span<const NewTr
   return enqueued;
 }
 
-TrialId Store::last_trial() {
-  Query row = database_->query("SELECT coalesce(max(id), 0) FROM trial");
-  CHECK(row.step());
-  return row.integer();
-}
-
 Trial Store::trial(TrialId id) {
   Query row = database_->query(fmt::format("{}WHERE trial.id = ?", kSelectTrial), {id});
   if (!row.step()) fail("the database has no trial {}", id);
   return read_trial(row);
-}
-
-std::vector<Trial> Store::pending_trials(JobId job, int limit) {
-  std::vector<Trial> trials;
-  for (Query row = database_->query(
-           fmt::format("{}WHERE job = ? AND state = 'pending' ORDER BY trial.id LIMIT ?", kSelectTrial),
-           {job, limit});
-       row.step();)
-    trials.push_back(read_trial(row));
-  return trials;
 }
 
 std::optional<TrialEnd> Store::trial_end(JobId job, TrialId id) {

@@ -148,8 +148,6 @@ Response Api::Impl::openapi(const Call&) {
                  {"description", fmt::format("Role: {}.", to_string(route.role))},
                  {"responses", {{"200", {{"description", "as docs/jobs.md says"}}}}}};
     for (const char* hole : {"id", "name"})
-      // The table is the one source of paths, roles and words: what is not in it is not served, and
-      // what is is described.
       if (std::string_view(route.path).find(fmt::format("{{{}}}", hole)) != std::string_view::npos)
         operation["parameters"] = json::array(
             {{{"name", hole}, {"in", "path"}, {"required", true}, {"schema", {{"type", "string"}}}}});

@@ -1,4 +1,5 @@
-// Every timer, limit and port of the service, in one place. docs/tracker.md explains them.
+// Timers, limits and ports of the service that more than one of its parts keeps, or that docs/tracker.md
+// explains.
 #pragma once
 
 #include <chrono>
@@ -10,7 +11,6 @@ namespace lathe::defaults {
 using std::chrono::milliseconds;
 
 inline constexpr const char* kTrackerEndpoint = "tcp://127.0.0.1:9190";
-inline constexpr uint16_t kTrackerPort = 9190;
 inline constexpr uint16_t kHttpPort = 9191;
 
 // Liveness. A worker is lost after kMissedHeartbeats periods of silence; its leases are then handed out

@@ -403,9 +403,9 @@ struct Server::Impl {
     co_return std::nullopt;
   }
 
-  /// The answer where there is no room for what `step` takes.
+  /// The answer where there is no room for what `step` takes. 413: this user has too much; 507: this machine
+  /// has too little.
   template <typename Step>
-  // 413: this user has too much; 507: this machine has too little.
   static std::optional<Response> refused_by(Step step) {
     try {
       step();

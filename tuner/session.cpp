@@ -401,12 +401,12 @@ void Session::run(const OnChange& on_change, const std::function<bool()>& stop, 
   Impl& s = *impl_;
   s.start = Clock::now();
   for (const Withdrawn& withdrawn : s.measurer.withdrawn()) s.forget(withdrawn);
-  // What know() brought may be enough to learn from before anything is measured.
   // It only grows: workers that left may come back, and what was proposed is proposed.
   s.window = std::max(s.window, s.measurer.capacity());
   if (s.restored) {
     s.submit_open();
   } else {
+    // What know() brought may be enough to learn from before anything is measured.
     s.learner.train();
     for (size_t i = 0; i < s.tasks.size(); ++i) s.changed.insert(i);
     s.checkpoint(on_round);

@@ -74,8 +74,6 @@ bool is_int(const Expr& e, int64_t value) {
 }
 
 namespace {
-bool is_comparison(BinaryOp op) { return op >= BinaryOp::kEq && op <= BinaryOp::kOr; }
-
 /// The identities that hold with one constant operand, or null.
 /// Of floats none: x + 0 changes -0, x * 0 loses NaN.
 Expr fold_identity(BinaryOp op, const Expr& a, const Expr& b) {
@@ -130,7 +128,7 @@ Expr binary(BinaryOp op, Expr a, Expr b) {
   }
   CHECK(a.dtype() == b.dtype(), "operands of {} are {} and {}", spelling(op), to_string(a.dtype()),
         to_string(b.dtype()));
-  DataType dtype = is_comparison(op) ? kBool.with_lanes(a.dtype().lanes) : a.dtype();
+  DataType dtype = gives_bool(op) ? kBool.with_lanes(a.dtype().lanes) : a.dtype();
   const int64_t *x = as_int(a), *y = as_int(b);
   if (x && y && fits(a.dtype(), *x) && fits(b.dtype(), *y)) {
     // Where the result wraps or is undefined the operation stays as it is.

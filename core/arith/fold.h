@@ -12,4 +12,7 @@ namespace lathe {
 /// overflow), an overflow of int64, an operation on reals.
 std::optional<int64_t> fold(BinaryOp op, int64_t a, int64_t b);
 
+/// Whether the result is a bool, whatever the operands are.
+constexpr bool gives_bool(BinaryOp op) { return op >= BinaryOp::kEq && op <= BinaryOp::kOr; }
+
 }  // namespace lathe

@@ -23,8 +23,6 @@ std::string print(const lathe::Expr& dim);
 
 /// Throw Error with file:line:column, the line and a caret.
 Module parse_module(std::string_view text, const std::string& source = "<text>");
-/// One expression without free variables.
-Expr parse_expr(std::string_view text, const std::string& source = "<text>");
 Type parse_type(std::string_view text, const std::string& source = "<text>");
 
 }  // namespace lathe::relay

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <limits>
 
+#include "core/arith/fold.h"
 #include "core/arith/simplify.h"
 #include "core/tir/parser.h"
 #include "core/tir/precedence.h"
@@ -36,7 +37,6 @@ std::vector<std::string> function_names() {
 
 bool of_bools(BinaryOp op) { return op == BinaryOp::kAnd || op == BinaryOp::kOr; }
 bool of_integers(BinaryOp op) { return op >= BinaryOp::kBitAnd; }
-bool gives_bool(BinaryOp op) { return op >= BinaryOp::kEq && op <= BinaryOp::kOr; }
 
 /// The functions of integers are few, the others are of floats.
 bool takes(Intrinsic f, DataType type) {

@@ -301,17 +301,6 @@ Region unite(const Region& a, const Region& b, const Analyzer& analyzer) {
   return result;
 }
 
-Region clamp_to_buffer(const Region& region, const Analyzer& analyzer) {
-  Region result{region.buffer, {}};
-  for (size_t i = 0; i < region.ranges.size(); ++i) {
-    const Range& range = region.ranges[i];
-    Expr low = analyzer.simplify(max(range.min, 0));
-    Expr high = analyzer.simplify(min(range.min + range.extent, region.buffer->shape[i]));
-    result.ranges.push_back({low, analyzer.simplify(max(high - low, 0))});
-  }
-  return result;
-}
-
 Region whole(const Buffer& buffer) {
   Region region{buffer, {}};
   for (const Expr& dim : buffer->shape) region.ranges.push_back({imm(kInt64, 0), dim});

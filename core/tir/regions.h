@@ -28,9 +28,6 @@ std::optional<Interval> interval_over(const Expr& e, const Domain& domain, const
 Region relax(const Region& region, const Domain& domain, const Analyzer& analyzer);
 /// The box around two boxes of one buffer; of two places that lie in memory, the whole dimension.
 Region unite(const Region& a, const Region& b, const Analyzer& analyzer);
-/// The part of `region` inside the buffer. Declared regions may reach beyond it where a select guards the
-/// access.
-Region clamp_to_buffer(const Region& region, const Analyzer& analyzer);
 Region whole(const Buffer& buffer);
 Region substitute(const Region& region, const VarMap& vars, const BufferMap& buffers = {});
 /// Each element that `e` loads is one that `known` loads too: where `known` was computed, `e` can be.

@@ -1,13 +1,12 @@
 #include "core/tir/verify_expr.h"
 
+#include "core/arith/fold.h"
 #include "core/support/error.h"
 #include "core/tir/text.h"
 
 namespace lathe::tir {
 namespace {
 using Fault = std::optional<std::string>;
-
-bool gives_bool(BinaryOp op) { return op >= BinaryOp::kEq && op <= BinaryOp::kOr; }
 
 Fault wrong(const Expr& e, const std::string& what) { return fmt::format("{} in {}", what, print(e)); }
 

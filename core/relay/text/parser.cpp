@@ -139,13 +139,6 @@ Module Parser::module() {
   return make<ModuleNode>(std::move(types_), std::move(functions_));
 }
 
-/// An expression without a module, graph bindings before it included.
-Expr Parser::only_expr() {
-  Expr result = scope();
-  end();
-  return result;
-}
-
 Type Parser::only_type() {
   Type result = type();
   end();
@@ -232,7 +225,6 @@ Expr Parser::meta() {
 Module parse_module(std::string_view text, const std::string& source) {
   return Parser(text, source).module();
 }
-Expr parse_expr(std::string_view text, const std::string& source) { return Parser(text, source).only_expr(); }
 Type parse_type(std::string_view text, const std::string& source) { return Parser(text, source).only_type(); }
 
 }  // namespace lathe::relay

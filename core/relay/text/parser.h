@@ -17,7 +17,6 @@ class Parser {
  public:
   Parser(std::string_view text, const std::string& source);
   Module module();
-  Expr only_expr();
   Type only_type();
 
  private:
