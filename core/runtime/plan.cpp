@@ -15,7 +15,7 @@ namespace {
 /// An aligned range inside `size` bytes; the difference cannot overflow where a sum could.
 void check_range(std::string_view what, int64_t at, int64_t bytes, int64_t size) {
   if (at < 0 || bytes < 0 || at % kAlignment != 0 || at > size || bytes > size - at)
-    fail("module: {} lies at {}..{} of {} bytes", what, at, at + bytes, size);
+    fail("module: {} of {} bytes lies at {} of {} bytes", what, bytes, at, size);
 }
 
 const Value& value_at(const Plan& plan, int64_t index) {

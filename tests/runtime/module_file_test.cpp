@@ -199,14 +199,16 @@ TEST(Plan, RefusesPlacesOutOfRange) {
   };
   EXPECT_EQ(error_of([](Plan&) {}), "no error");
   EXPECT_EQ(error_of([](Plan& p) { p.values[2].at = 1 << 20; }),
-            "module: a tensor lies at 1048576..1048588 of 192 bytes");
-  EXPECT_EQ(error_of([](Plan& p) { p.values[2].at = 4; }), "module: a tensor lies at 4..16 of 192 bytes");
+            "module: a tensor of 12 bytes lies at 1048576 of 192 bytes");
+  EXPECT_EQ(error_of([](Plan& p) { p.values[2].at = 4; }),
+            "module: a tensor of 12 bytes lies at 4 of 192 bytes");
   EXPECT_EQ(error_of([](Plan& p) {
               p.values[2].shape = {int64_t{1} << 62, 4};
             }),
             "module: a tensor of shape (4611686018427387904, 4)");
   EXPECT_EQ(error_of([](Plan& p) { p.values[2].shape = {-1}; }), "module: a tensor of shape (-1)");
-  EXPECT_EQ(error_of([](Plan& p) { p.values[1].at = 64; }), "module: a constant lies at 64..76 of 64 bytes");
+  EXPECT_EQ(error_of([](Plan& p) { p.values[1].at = 64; }),
+            "module: a constant of 12 bytes lies at 64 of 64 bytes");
   EXPECT_EQ(error_of([](Plan& p) { p.steps[0].args[2] = 1; }),
             "module: kernel add writes to an input or a constant");
   EXPECT_EQ(error_of([](Plan& p) { p.steps[0].args[0] = -1; }), "module: value -1 of 7");

@@ -111,7 +111,7 @@ TEST(Program, HostileOnesAreRefused) {
        [&](Program& p) { p.functions[0].registers = 0; }},
       {"the program has no entry", [&](Program& p) { p.entry = 1; }},
       {"the program has no entry", [&](Program& p) { p.main = 2; }},
-      {"a constant lies at 0..4 of 0 bytes",
+      {"a constant of 4 bytes lies at 0 of 0 bytes",
        [&](Program& p) {
          p.constants.push_back({{}, kInt32, Place::kConstant, 0});
        }},
