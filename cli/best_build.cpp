@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "cli/messages.h"
 #include "db/store.h"
 #include "tuner/best_schedules.h"
 #include "tuner/checked_build.h"
@@ -12,9 +13,8 @@ namespace {
 
 void report_refusal(const tuner::CheckedBuild& build, double allowed) {
   if (build.refused)
-    fmt::print(stderr,
-               "constants stay in full precision: in half the outputs are off by {:.1e}, more than {:.1e}\n",
-               build.difference, allowed);
+    say("constants stay in full precision: in half the outputs are off by {:.1e}, more than {:.1e}",
+        build.difference, allowed);
 }
 
 }  // namespace

@@ -187,7 +187,7 @@ int see_through(const std::string& id, const TuneJob& job, const ServicePlace& p
 int run_tune_job_there(const TuneJob& job, const ServicePlace& place) {
   return with_service(place, [&](ServiceClient& service) {
     const std::string id = submit_job(job, "", service);
-    if (!job.json) fmt::print(stderr, "job {} of {} at {}\n", printable(id), job.model, place.url);
+    if (!job.json) say("job {} of {} at {}", id, job.model, place.url);
     return see_through(id, job, place, service);
   });
 }

@@ -251,8 +251,7 @@ int run_tune_job_here(TuneJob job, const std::optional<std::string>& resume) {
     if (result.interrupted || runs_here(prepared.target)) farm.reset();
   }
   if (result.interrupted) {
-    fmt::print(stderr, "stopped; nothing measured is lost. Go on with: tune resume {} --db {}\n", result.uuid,
-               job.database);
+    say("stopped; nothing measured is lost. Go on with: tune resume {} --db {}", result.uuid, job.database);
     return kInterrupted;
   }
   return finish(job, prepared, result, farm ? &farm->tracker() : nullptr);

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/exit_codes.h"
+#include "cli/messages.h"
 #include "cli/progress.h"
 #include "core/support/bounded_json.h"
 #include "schedules/schedule.h"
@@ -350,7 +351,7 @@ int print_report(const TuneReport& report, bool json) {
   else
     fmt::print("{}", report.text);
   if (!report.measured) {
-    fmt::print(stderr, "nothing was measured: every candidate failed\n");
+    put_on_stderr("nothing was measured: every candidate failed\n");
     return kNegative;
   }
   return report.undecided ? kInconclusive : kSuccess;

@@ -6,6 +6,7 @@
 
 #include "cli/command.h"
 #include "cli/commands/commands.h"
+#include "cli/messages.h"
 #include "core/codegen/host_target.h"
 #include "core/support/bounded_json.h"
 #include "core/support/error.h"
@@ -48,9 +49,9 @@ int export_records(const Request& request) {
 
 /// Says which lines were left out.
 void warn(int64_t bad, const std::vector<std::string>& reasons) {
-  for (const std::string& reason : reasons) fmt::print(stderr, "left out: {}\n", printable(reason));
+  for (const std::string& reason : reasons) say("left out: {}", reason);
   if (bad > static_cast<int64_t>(reasons.size()))
-    fmt::print(stderr, "left out: {} more lines\n", bad - static_cast<int64_t>(reasons.size()));
+    say("left out: {} more lines", bad - static_cast<int64_t>(reasons.size()));
 }
 
 int import_records(const Request& request) {

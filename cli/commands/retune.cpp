@@ -19,6 +19,7 @@
 #include "core/runtime/cores.h"
 #include "core/support/bounded_json.h"
 #include "core/support/error.h"
+#include "core/support/most_threads.h"
 #include "core/support/printable.h"
 #include "core/tir/machine.h"
 #include "tracker/farm.h"
@@ -225,11 +226,11 @@ int run_retune(const Retune& retune, RetunePlan plan, const Target& target, doub
   if (retune.json)
     fmt::print("{}\n", json_line(report_json(retune, to_text(target), plan, rows, result.interrupted)));
   if (result.interrupted) {
-    fmt::print(stderr, "stopped; nothing measured is lost. The same command goes on\n");
+    say("stopped; nothing measured is lost. The same command goes on");
     return kInterrupted;
   }
   if (std::any_of(rows.begin(), rows.end(), [](const Row& row) { return row.best > 0; })) return kSuccess;
-  fmt::print(stderr, "nothing was measured: every candidate failed\n");
+  put_on_stderr("nothing was measured: every candidate failed\n");
   return kNegative;
 }
 
@@ -250,7 +251,7 @@ int retune_command(Flags& flags) {
             "then), as where --time "
             "alone is given");
   flags.add_duration("--time", retune.seconds, "stop searching after this long");
-  flags.add("--threads", retune.threads, 0, 1024, "threads a kernel runs on; 0: all cores");
+  flags.add("--threads", retune.threads, 0, kMostThreads, "threads a kernel runs on; 0: all cores");
   flags.add("--seed", retune.seed, 0, INT64_MAX, "the same seed searches the same way");
   flags.add("--json", retune.json, "end with one line of JSON");
   if (!flags.parse()) return kSuccess;

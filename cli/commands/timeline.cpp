@@ -8,6 +8,7 @@
 
 #include "cli/command.h"
 #include "cli/commands/commands.h"
+#include "cli/messages.h"
 #include "cli/progress.h"
 #include "core/support/bounded_json.h"
 #include "core/support/error.h"
@@ -69,11 +70,9 @@ History read_history(const std::string& file) {
     } catch (const std::exception& error) {
       why = error.what();
     }
-    if (!why.empty() && ++left_out <= kMostLeftOut)
-      fmt::print(stderr, "{}:{}: left out: {}\n", file, number, why);
+    if (!why.empty() && ++left_out <= kMostLeftOut) say("{}:{}: left out: {}", file, number, why);
   }
-  if (left_out > kMostLeftOut)
-    fmt::print(stderr, "{}: left out {} more lines\n", file, left_out - kMostLeftOut);
+  if (left_out > kMostLeftOut) say("{}: left out {} more lines", file, left_out - kMostLeftOut);
   for (auto& [name, points] : history)
     if (points.size() > kMostPoints) points.erase(points.begin(), points.end() - kMostPoints);
   if (history.empty()) fail("{} has no line of a history; `tune gate --history {}` writes them", file, file);
