@@ -1,7 +1,7 @@
 #include "core/runtime/sizes.h"
 
 #include <algorithm>
-#include <optional>
+#include <bit>
 
 #include "core/support/error.h"
 #include "core/support/floor_div.h"
@@ -9,37 +9,53 @@
 namespace lathe::runtime {
 namespace {
 
-/// Nothing where the result does not fit.
-std::optional<int64_t> apply(SizeOp op, int64_t a, int64_t b) {
-  int64_t result = 0;
+// Nearly all divisors are powers of two, and a division takes as long as all else of a small table.
+bool is_power_of_two(int64_t b) { return b > 0 && std::has_single_bit(static_cast<uint64_t>(b)); }
+int64_t quotient(int64_t a, int64_t b) {
+  return is_power_of_two(b) ? a >> std::countr_zero(static_cast<uint64_t>(b)) : floor_div(a, b);
+}
+int64_t remainder(int64_t a, int64_t b) { return is_power_of_two(b) ? a & (b - 1) : floor_mod(a, b); }
+
+/// False where the result does not fit. A loop may have other sizes in each iteration: the result stays in a
+/// register, which it does not as an optional.
+inline bool apply(SizeOp op, int64_t a, int64_t b, int64_t& result) {
   switch (op) {
     case SizeOp::kDim:
-      return std::nullopt;
+      return false;
     case SizeOp::kAdd:
-      return __builtin_add_overflow(a, b, &result) ? std::nullopt : std::optional(result);
+      return !__builtin_add_overflow(a, b, &result);
     case SizeOp::kSub:
-      return __builtin_sub_overflow(a, b, &result) ? std::nullopt : std::optional(result);
+      return !__builtin_sub_overflow(a, b, &result);
     case SizeOp::kMul:
-      return __builtin_mul_overflow(a, b, &result) ? std::nullopt : std::optional(result);
+      return !__builtin_mul_overflow(a, b, &result);
     case SizeOp::kFloorDiv:
-      if (a == INT64_MIN && b == -1) return std::nullopt;
-      return b == 0 ? 0 : floor_div(a, b);
+      if (a == INT64_MIN && b == -1) return false;
+      result = b == 0 ? 0 : quotient(a, b);
+      return true;
     case SizeOp::kFloorMod:
-      if (b == 0 || b == -1) return b == 0 ? a : 0;
-      return floor_mod(a, b);
+      if (b == 0 || b == -1)
+        result = b == 0 ? a : 0;
+      else
+        result = remainder(a, b);
+      return true;
     case SizeOp::kMin:
-      return std::min(a, b);
+      result = std::min(a, b);
+      return true;
     case SizeOp::kMax:
-      return std::max(a, b);
+      result = std::max(a, b);
+      return true;
     case SizeOp::kAlign:
-      if (b <= 0 || __builtin_add_overflow(a, b - 1, &result)) return std::nullopt;
-      return floor_div(result, b) * b;
+      if (b <= 0 || __builtin_add_overflow(a, b - 1, &result)) return false;
+      result = quotient(result, b) * b;
+      return true;
     case SizeOp::kEqual:
-      return a == b;
+      result = a == b;
+      return true;
     case SizeOp::kLess:
-      return a < b;
+      result = a < b;
+      return true;
   }
-  return std::nullopt;
+  return false;
 }
 
 }  // namespace
@@ -67,16 +83,17 @@ void evaluate_sizes(std::span<const SizeEntry> entries, std::span<const int64_t>
       values[i] = dims[static_cast<size_t>(entry.a)];
       continue;
     }
-    std::optional<int64_t> value = apply(entry.op, number(entry.a), number(entry.b));
-    if (!value) fail("a size of the model does not fit 64 bits for these dimensions");
-    values[i] = *value;
+    int64_t value = 0;
+    if (!apply(entry.op, number(entry.a), number(entry.b), value))
+      fail("a size of the model does not fit 64 bits for these dimensions");
+    values[i] = value;
   }
 }
 
 Size SizeTable::add(SizeOp op, Size a, Size b) {
   if (op != SizeOp::kDim && !is_open(a) && !is_open(b))
     // A negative number stands for an entry, so it stays an operation.
-    if (std::optional<int64_t> value = apply(op, a, b); value && *value >= 0) return *value;
+    if (int64_t value = 0; apply(op, a, b, value) && value >= 0) return value;
   if (op == SizeOp::kAdd && a == 0) return b;
   if ((op == SizeOp::kAdd || op == SizeOp::kSub) && b == 0) return a;
   if (op == SizeOp::kMul && (a == 0 || b == 0)) return 0;

@@ -1,6 +1,7 @@
 // Plans with open dimensions: sizes, binding, memory, and plans that lie.
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <random>
 
 #include "core/runtime/executor.h"
@@ -33,6 +34,30 @@ TEST(Sizes, AreEvaluatedInOrderAndSharedWhenEqual) {
   EXPECT_EQ(value(clamped), 0);
   const std::vector<int64_t> huge{INT64_MAX, 1};
   EXPECT_THROW(evaluate_sizes(table.entries(), huge, values), Error);
+}
+
+/// By powers of two as by others, toward minus infinity.
+TEST(Sizes, DivisionsRoundDown) {
+  SizeTable table;
+  const Size n = table.add(SizeOp::kDim, 0);
+  for (int64_t divisor : {1, 2, 3, 7, 8, 64, 1000})
+    for (SizeOp op : {SizeOp::kFloorDiv, SizeOp::kFloorMod, SizeOp::kAlign})
+      table.add(op, table.add(SizeOp::kSub, n, 50), divisor);
+  std::vector<int64_t> values(table.entries().size());
+  for (int64_t size = 0; size <= 200; ++size) {
+    evaluate_sizes(table.entries(), std::vector<int64_t>{size}, values);
+    auto value = [&](Size size) { return is_open(size) ? values[entry_of(size)] : size; };
+    for (const SizeEntry& entry : table.entries()) {
+      if (entry.op != SizeOp::kFloorDiv && entry.op != SizeOp::kFloorMod && entry.op != SizeOp::kAlign)
+        continue;
+      const auto dividend = static_cast<double>(value(entry.a)), divisor = static_cast<double>(entry.b);
+      const double down = std::floor(dividend / divisor), up = std::ceil(dividend / divisor);
+      const double wanted = entry.op == SizeOp::kFloorDiv   ? down
+                            : entry.op == SizeOp::kFloorMod ? dividend - down * divisor
+                                                            : up * divisor;
+      EXPECT_EQ(static_cast<double>(values[static_cast<size_t>(&entry - table.entries().data())]), wanted);
+    }
+  }
 }
 
 TEST(Sizes, TablesThatLookAheadAreRefused) {

@@ -96,6 +96,10 @@ class Machine {
 
   uint32_t type_number(const std::vector<int64_t>& shape, DataType dtype);
   uint32_t type_number(const Value& value) { return type_number(value.shape, value.dtype); }
+  bool is_type(uint32_t number, const Value& value) const {
+    return number < types_.size() && types_[number].dtype == value.dtype &&
+           types_[number].shape == value.shape;
+  }
   void forget_types();
   void link(const LoadedProgram& loaded, const LatheParallel* parallel);
   void make_arena(int64_t bytes);

@@ -79,8 +79,11 @@ bool Machine::follow_inputs(LinkedPlan& plan, std::span<const Datum> inputs) {
     make_arena(std::max(bound.arena_bytes, std::min(arena_bytes_ + arena_bytes_ / 2, kMostBytes)));
   else
     plan.call.place(static_cast<char*>(arena_.get()));
-  for (size_t k = 0; k < bound.outputs.size(); ++k)
-    plan.outputs[k] = type_number(bound.values[static_cast<size_t>(bound.outputs[k].value)]);
+  for (size_t k = 0; k < bound.outputs.size(); ++k) {
+    const Value& value = bound.values[static_cast<size_t>(bound.outputs[k].value)];
+    // That of the last call mostly: a sum, say, of any length.
+    if (!is_type(plan.outputs[k], value)) plan.outputs[k] = type_number(value);
+  }
   for (size_t k = 0; k < inputs.size(); ++k) {
     const Value& value = bound.values[static_cast<size_t>(bound.inputs[k].value)];
     // bind() has compared the shapes; a type is one number.
