@@ -156,12 +156,12 @@ Values transpose(const Node& node) {
 /// By NumPy's rule; of two sizes of which one is open, a number other than 1 is the result's. Two expressions
 /// of one size are to be equal, as for operators that broadcast, which the run checks: a table of 50 places
 /// of which the first n are taken, min(50, n), has n. The first row of n, min(1, n), leaves any size, or
-/// nothing of it.
-Expr broadcast_dim(const Node& node, const Expr& a, const Expr& b) {
+/// nothing of it. Nothing where only a run can tell.
+Expr broadcast_dim(const Expr& a, const Expr& b) {
   if (is_int(a, 1) || prove_equal(a, b) || relay::ops::share_variables(a, b)) return b;
   if (is_int(b, 1)) return a;
   if (relay::is_at_most(b, 1)) return relay::simplify_size(a * b);
-  node.reject("cannot tell whether {} and {} are one size", relay::print(a), relay::print(b));
+  return Expr();
 }
 
 Values open_expand(const Node& node) {
@@ -169,7 +169,8 @@ Values open_expand(const Node& node) {
   while (wanted.size() < from.size()) wanted.insert(wanted.begin(), Expr(1));
   for (size_t i = 0; i < from.size(); ++i) {
     Expr& to = wanted[wanted.size() - from.size() + i];
-    to = broadcast_dim(node, from[i], to);
+    to = broadcast_dim(from[i], to);
+    if (!to) return expand_at_run_time(node);
   }
   return {repeated_to(node.in(0), wanted)};
 }

@@ -1,6 +1,7 @@
 #include "core/program/open_stretch.h"
 
 #include <algorithm>
+#include <optional>
 
 #include "core/arith/simplify.h"
 #include "core/program/bindings.h"
@@ -166,6 +167,63 @@ bool find_dim(const Type& type, const Dim& variable, StretchCases& place) {
   return false;
 }
 
+/// A dimension as one of a parameter's and a number: by the one a run tells whether the other is 1.
+struct Shown {
+  lathe::Var variable;
+  int64_t beside = 0;
+  StretchCases place;
+};
+
+std::optional<Shown> shown(const Dim& dim, const Ref<Function>& stretch) {
+  std::vector<lathe::Var> variables;
+  post_order(dim, [&](const NodeRef& node) {
+    if (node.as<lathe::VarNode>()) variables.push_back(node.cast<lathe::VarNode>());
+  });
+  if (variables.size() != 1) return std::nullopt;
+  const std::optional<LinearForm> linear = linear_form(dim, variables);
+  if (!linear || linear->coefficients.size() != 1 || linear->coefficients.begin()->second != 1)
+    return std::nullopt;
+  const Dim rest = simplify(linear->rest);
+  if (!as_int(rest)) return std::nullopt;
+  Shown found{variables[0], int_value(rest), {}};
+  StretchCases& place = found.place;
+  while (place.param < stretch->params.size() &&
+         !find_dim(type_of(stretch->params[place.param]), variables[0], place))
+    ++place.param;
+  if (place.param == stretch->params.size()) return std::nullopt;
+  place.size = 1 - found.beside;
+  return found;
+}
+
+/// Cases of a stretch with types; `left` are those that may still be made.
+class Cases {
+ public:
+  Cases(const Ref<Function>& typed, size_t& left) : typed_(typed), left_(left) {}
+
+  /// A dimension is 1, or equal to the other, which may be 1, too.
+  StretchCases of_broadcast(Shown one, const Dim& other) const {
+    const std::optional<Shown> second = shown(other, typed_);
+    StretchCases equal = second ? either(*second, Dim(1), where(one, other)) : where(one, other);
+    return either(one, Dim(1), std::move(equal));
+  }
+
+ private:
+  /// The stretch where the dimension is of this size.
+  StretchCases where(const Shown& dim, const Dim& size) const;
+  /// That where it is, or what is given. A dimension that is larger has but the one.
+  StretchCases either(const Shown& dim, const Dim& size, StretchCases otherwise) const {
+    if (dim.place.size < 0) return otherwise;
+    StretchCases cases{
+        .param = dim.place.param, .items = dim.place.items, .axis = dim.place.axis, .size = dim.place.size};
+    cases.is_size = std::make_unique<StretchCases>(where(dim, size));
+    cases.is_not = std::make_unique<StretchCases>(std::move(otherwise));
+    return cases;
+  }
+
+  const Ref<Function>& typed_;
+  size_t& left_;
+};
+
 StretchCases cases_of(const Ref<Function>& stretch, size_t& left) {
   std::vector<Type> types;
   for (const Var& param : stretch->params) types.push_back(type_of(param));
@@ -176,40 +234,25 @@ StretchCases cases_of(const Ref<Function>& stretch, size_t& left) {
   // asked on both sides apart.
   for (const DimCheck& check : checks) {
     if (!check.or_one) continue;
-    const bool first = check.a.as<lathe::VarNode>() != nullptr;
-    const Dim &variable = first ? check.a : check.b, &other = first ? check.b : check.a;
-    StretchCases cases;
-    while (cases.param < typed->params.size() &&
-           !find_dim(type_of(typed->params[cases.param]), variable, cases))
-      ++cases.param;
+    std::optional<Shown> asked = shown(check.a, typed);
+    const Dim& other = asked ? check.b : check.a;
+    if (!asked) asked = shown(check.b, typed);
     // No parameter shows it by itself, so no run could ask.
-    if (cases.param == typed->params.size()) continue;
+    if (!asked) continue;
     if (left < 2) throw PlacedError(check.call->span, "too many dimensions in one stretch may be 1 or not");
-    auto with = [&](const Dim& value) {
-      lathe::VarMap values;
-      values[variable.as<lathe::VarNode>()] = value;
-      return cases_of(renamed(typed, [&](const Dim& dim) { return simplify(substitute(dim, values)); }),
-                      --left);
-    };
-    cases.is_one = std::make_unique<StretchCases>(with(1));
-    // Of two variables the other one may be 1, too; else they are equal.
-    StretchCases others;
-    const bool may_be_one = other.as<lathe::VarNode>() != nullptr;
-    if (may_be_one) {
-      while (!find_dim(type_of(typed->params[others.param]), other, others)) ++others.param;
-      lathe::VarMap one;
-      one[other.as<lathe::VarNode>()] = Dim(1);
-      others.is_one = std::make_unique<StretchCases>(
-          cases_of(renamed(typed, [&](const Dim& dim) { return simplify(substitute(dim, one)); }), --left));
-      others.is_not = std::make_unique<StretchCases>(with(other));
-    }
-    cases.is_not = std::make_unique<StretchCases>(may_be_one ? std::move(others) : with(other));
-    return cases;
+    return Cases(typed, left).of_broadcast(*std::move(asked), other);
   }
   if (has_unknown_dim(typed->result_type)) refuse(typed);
   StretchCases one;
   one.function = typed;
   return one;
+}
+
+StretchCases Cases::where(const Shown& dim, const Dim& size) const {
+  lathe::VarMap values;
+  values[dim.variable.get()] = simplify(size - Dim(dim.beside));
+  return cases_of(renamed(typed_, [&](const Dim& each) { return simplify(substitute(each, values)); }),
+                  --left_);
 }
 
 }  // namespace

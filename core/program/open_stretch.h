@@ -17,11 +17,13 @@ bool holds_tensors(const relay::Type& type);
 /// operator is depends on which of them are 1.
 struct StretchCases {
   Ref<relay::Function> function;  // of one; null: of two
-  // The dimension that is asked about: of a parameter's tensor, at a place of its tuples.
+  // The dimension that is asked about: of a parameter's tensor, at a place of its tuples; and of which size
+  // it makes the broadcast's one 1.
   size_t param = 0;
   std::vector<int64_t> items;
   int64_t axis = 0;
-  std::unique_ptr<StretchCases> is_one, is_not;
+  int64_t size = 1;
+  std::unique_ptr<StretchCases> is_size, is_not;
 };
 
 /// The stretch, typed anew: each of its dimensions stands by itself in the shape of a parameter, where a call

@@ -269,15 +269,15 @@ class Outliner {
     return bound("s", with_checked_type(make<Call>(callee, args), cases.function->result_type), done);
   }
 
-  /// if (extent == 1) one stretch, else the other; both give the tensors of the results.
+  /// if (extent == size) one stretch, else the other; both give the tensors of the results.
   Var choice(const StretchCases& cases, const std::vector<Expr>& args, std::vector<Binding>& done) {
     Expr tensor = args.at(cases.param);
     for (int64_t item : cases.items) tensor = bound("t", typed_projection(tensor, item), done);
     auto attrs = std::make_unique<ExtentAttrs>();
     attrs->axis = cases.axis;
     const Expr extent = bound("n", typed_call("extent", {tensor}, seal(std::move(attrs))), done);
-    const Expr one = typed_constant(full({}, kInt64, 1));
-    const Expr is_one = bound("is_one", typed_call("equal", {extent, one}), done);
+    const Expr size = typed_constant(full({}, kInt64, static_cast<double>(cases.size)));
+    const Expr is_size = bound("is_size", typed_call("equal", {extent, size}), done);
     auto body = [&](const StretchCases& inner) {
       std::vector<Binding> bindings;
       const Var results = results_of(inner, args, bindings);
@@ -286,8 +286,8 @@ class Outliner {
         items.push_back(bound("t", typed_projection(results, static_cast<int64_t>(i)), bindings));
       return program::chain_of(bindings, typed_tuple(items));
     };
-    const Expr then_case = body(*cases.is_one), else_case = body(*cases.is_not);
-    return bound("s", with_checked_type(make<If>(is_one, then_case, else_case), type_of(else_case)), done);
+    const Expr then_case = body(*cases.is_size), else_case = body(*cases.is_not);
+    return bound("s", with_checked_type(make<If>(is_size, then_case, else_case), type_of(else_case)), done);
   }
 
   std::string name_;

@@ -327,6 +327,18 @@ TEST(OnnxOpenPrograms, ImagesThatAreSampledOrFramed) {
 
 /// Positions are moved into the tensor they are of, of which there must be something: the element before an
 /// empty tensor, or the row behind a short one, is other memory.
+/// Where only a run tells which of two sizes is 1.
+TEST(OnnxOpenPrograms, OneSizeIsRepeatedToAnother) {
+  const Model model{{node("Shape", {"y"}, {"size"}), node("Expand", {"x", "size"}, {"z"})},
+                    input_of("x", {"n", "2"}) + input_of("y", {"m", "2"}),
+                    {"z"}};
+  expect_as_interpreted(
+      model,
+      {{{"x", {3, 2}}, {"y", {3, 2}}}, {{"x", {1, 2}}, {"y", {4, 2}}}, {{"x", {4, 2}}, {"y", {1, 2}}}});
+  Build build(model);
+  EXPECT_NE(thrown_by([&] { build.at(Shapes{{"x", {3, 2}}, {"y", {2, 2}}}); }), "no error");
+}
+
 TEST(OnnxOpenPrograms, NothingIsChosenOfNothing) {
   // Of the rows of x from the second on, and of x itself along the other axis.
   const std::string inputs = input_of("x", {"n", "4"}) + input_of("i", {"3"}, kInt) +

@@ -117,6 +117,21 @@ TEST(OpenPrograms, OneOfTwoDimensionsMayBeOne) {
             "t:1:37: error: a tensor of shape (2) where (3) is expected");
 }
 
+/// Both have grown by rows, so that no parameter has either length by itself.
+TEST(OpenPrograms, OneOfTwoLongerDimensionsMayBeOne) {
+  const std::string add = R"(
+    def @f(%x: Tensor[(n), int32], %y: Tensor[(m), int32]) { concatenate((%x, [7])) * concatenate(([1], %y)) }
+    def @g(%x: Tensor[(n), int32], %y: Tensor[(m), int32]) { concatenate((%x, [7, 8])) - %y }
+    def @none() { first_rows([1], 0) }
+  )";
+  EXPECT_EQ(value(add + "def @main() { (@f([1, 2], [3, 4]), @f(@none(), [3, 4]), @f([1, 2], @none()), "
+                        "@f(@none(), @none())) }"),
+            "([1, 6, 28], [7, 21, 28], [1, 2, 7], [7])");
+  EXPECT_EQ(value(add + "def @main() { (@g([1], [3, 4, 5]), @g(@none(), [1, 2]), @g(@none(), [3])) }"),
+            "([-2, 3, 3], [6, 6], [4, 5])");
+  EXPECT_NE(value(add + "def @main() { @f([1, 2], [3]) }").find("is expected"), std::string::npos);
+}
+
 /// A module runs at the sizes of its inputs, and gives outputs of sizes that their values say.
 TEST(OpenPrograms, AModuleOfAnySize) {
   const relay::Module module = relay::parse_module(R"(
