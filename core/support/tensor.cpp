@@ -86,8 +86,12 @@ float half_value(DataType t, uint16_t bits) {
 }  // namespace
 
 int64_t shape_size(std::span<const int64_t> shape) {
+  // So many that their bytes fit 64 bits, whatever their type.
+  constexpr int64_t kMost = std::numeric_limits<int64_t>::max() / 64;
   int64_t size = 1;
-  for (int64_t dim : shape) size *= dim;
+  for (int64_t dim : shape)
+    if (__builtin_mul_overflow(size, dim, &size) || size > kMost)
+      fail("a tensor of shape {} has too many elements", shape_text(shape));
   return size;
 }
 

@@ -97,6 +97,14 @@ TEST(Interpreter, ArgumentsAreChecked) {
 }
 
 /// Each step makes a cell that holds itself; what the caller was given stays.
+TEST(Interpreter, TensorsHaveNoMoreElementsThanNumbersCount) {
+  for (const char* expression : {"ones(shape=[9223372036854775807, 4])", "reshape_to([5], %n, %n)"})
+    EXPECT_NE(
+        value_of(std::string("let %n = 9223372036854775807i64; ") + expression).find("has too many elements"),
+        std::string::npos)
+        << expression;
+}
+
 TEST(Interpreter, CirclesThroughReferencesAreFreed) {
   Interpreter interpreter(parse_module(R"(
     import "function"
