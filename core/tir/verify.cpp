@@ -289,11 +289,16 @@ class Verifier {
     in_bounds(s.buffer, s.indices);
   }
 
-  /// An integer expression in a place that takes nothing else.
+  /// An index in a place that takes nothing else: what reads programs calculates with indices and shapes,
+  /// which are of one type therefore.
   void index(const Expr& e, const char* what) {
     expr(e, what);
-    if (!e.dtype().is_int())
-      report("{}{} is {}, not an integer: {}", where(), what, to_string(e.dtype()), print(e));
+    of_index_type(e, what);
+  }
+
+  void of_index_type(const Expr& e, const char* what) const {
+    if (e.dtype().with_lanes(1) != kInt64)
+      report("{}{} is {}, must be int64: {}", where(), what, to_string(e.dtype()), print(e));
   }
 
   /// `what` names the place in messages.
@@ -321,8 +326,7 @@ class Verifier {
     if (auto fault = find_type_fault(e, level_ == Level::kVectors)) report("{}{}", where(), *fault);
     if (const Load* load = e.as<Load>()) {
       use(load->buffer);
-      for (const Expr& i : load->indices)
-        if (!i.dtype().is_int()) report("{}an index is {}: {}", where(), to_string(i.dtype()), print(e));
+      for (const Expr& i : load->indices) of_index_type(i, "an index");
       in_bounds(load->buffer, load->indices);
     }
   }

@@ -53,6 +53,8 @@ TEST(Verify, ScopesOfVariables) {
   };
   EXPECT_EQ(find_fault(func_of(store(out, {var("x")}, fimm(kFloat32, 0)))), "variable x is not defined");
   Buffer other = buffer("other", {8}, kFloat32);
+  EXPECT_EQ(find_fault(func_of(store(out, {imm(kInt32, 0)}, fimm(kFloat32, 0)))),
+            "an index is int32, must be int64: 0i32");
   EXPECT_EQ(find_fault(func_of(store(other, {0}, fimm(kFloat32, 0)))),
             "buffer other is used outside its scope");
   Var i = var("i");
@@ -182,7 +184,7 @@ TEST(Verify, Types) {
             "isinf of int64 in isinf(1)");
   EXPECT_EQ(lowered(intrinsic(Intrinsic::kBitNot, fimm(kFloat32, 1))), "bitnot of float32 in bitnot(1.0)");
   EXPECT_EQ(lowered(cast(kFloat32, intrinsic(Intrinsic::kAbs, imm(kInt64, -1)))), std::nullopt);
-  EXPECT_EQ(lowered(load(out, {fimm(kFloat32, 0)})), "an index is float32: out[0.0]");
+  EXPECT_EQ(lowered(load(out, {fimm(kFloat32, 0)})), "an index is float32, must be int64: 0.0");
 }
 
 TEST(Verify, ThrowsWithTheProgram) {
