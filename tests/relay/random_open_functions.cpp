@@ -83,6 +83,11 @@ Expr OpenGenerator::open_expr(const Scope& s, int fuel) {
 Expr OpenGenerator::some_rows(const Scope& s, int fuel) {
   Expr most = call("cast", {call("extent", {s.x})}, int32_cast());
   Expr count = call("minimum", {call("maximum", {s.count, number(0)}), most});
+  // As many as elements say.
+  if (chance(40)) {
+    Expr below_it = call("less", {open_expr(s, fuel), parts_.literal(*scalar(s.dtype).as<TensorType>())});
+    count = call("sum", {call("cast", {below_it}, int32_cast())});
+  }
   return call("first_rows", {open_expr(s, fuel), count});
 }
 

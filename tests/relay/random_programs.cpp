@@ -4,29 +4,11 @@
 #include "core/relay/lower.h"
 #include "core/relay/ops/attrs_tensor.h"
 #include "core/relay/text.h"
+#include "tests/relay/random_definitions.h"
 #include "tests/relay/random_open_functions.h"
 
 namespace lathe::relay {
 namespace {
-
-/// What every program may use, besides the prelude: data that holds tuples, functions and references;
-/// functions polymorphic in types, in shapes and in base types.
-constexpr const char* kDefinitions = R"(
-import "list"
-import "function"
-import "nat"
-type Thing { Pair((int32, float32), bool), Act(fn (int32) -> int32), Cell(ref(int32)), Many(List[Thing]), Nothing }
-type Tree[A] { Leaf(A), Node(Tree[A], (A, Tree[A])) }
-def @swap[A, B](%p: (A, B)) -> (B, A) { (%p.1, %p.0) }
-def @pick[A](%c: bool, %a: A, %b: A) -> A { if (%c) { %a } else { %b } }
-def @twice[A](%f: fn (A) -> A, %x: A) -> A { %f(%f(%x)) }
-def @leaves[A](%t: Tree[A]) -> List[A] {
-  match (%t) { Leaf(%x) => Cons(%x, Nil), Node(%l, (%x, %r)) => @concat(@leaves(%l), Cons(%x, @leaves(%r))) }
-}
-def @sum3[S: Shape, T: BaseType](%x: Tensor[S, T], %y: Tensor[S, T], %z: Tensor[S, T]) -> Tensor[S, T] { %x + %y + %z }
-def @plus[S: Shape, U: Shape, T: BaseType](%x: Tensor[S, T], %y: Tensor[U, T]) -> Tensor[S, T]
-  where (add(Tensor[S, T], Tensor[U, T]) -> Tensor[S, T]) { %x + %y }
-)";
 
 /// Expressions are made for a type that is wanted, with variables in scope that may serve.
 class Generator : RandomParts {
@@ -160,6 +142,11 @@ class Generator : RandomParts {
     if (chance(30))
       return apply_global("filter", {make_function({item}, scalar(kBool), fuel), expr(wanted, fuel)});
     if (chance(20)) return apply_global("map", {make<GlobalVarNode>("id"), expr(wanted, fuel)});
+    if (chance(15)) return scanned(wanted, item, fuel);
+    if (chance(15)) {
+      const Type from = type(0);
+      return apply_global("prune", {make_function({from}, item, fuel), rose(from, fuel)});
+    }
     Type from = type(1);
     return apply_global("map", {make_function({from}, item, fuel), expr(list_of(from), fuel)});
   }
@@ -186,6 +173,27 @@ class Generator : RandomParts {
     if (fuel <= 0 || chance(50)) return apply(constructor("Tree", 0), expr(item, fuel));
     return apply(constructor("Tree", 1), expr(wanted, fuel),
                  relay::tuple({expr(item, fuel), expr(wanted, fuel)}));
+  }
+
+  /// Data of two types that hold each other.
+  Expr rose(const Type& item, int fuel) {
+    const std::vector<Constructor>& forest = prelude_->types.at("Forest")->constructors;
+    Expr others = apply(forest[0]);
+    for (int n = fuel > 0 ? below(3) : 0; n > 0; --n)
+      others = apply(forest[1], relay::tuple({rose(item, fuel - 1), others}));
+    return apply(constructor("Rose", 0), expr(item, fuel), others);
+  }
+
+  /// By functions of two arguments: constructors, and those that are given pairs.
+  Expr scanned(const Type& wanted, const Type& item, int fuel) {
+    if (chance(30))
+      return apply_global("foldr", {constructor("List", 0), expr(wanted, fuel), expr(wanted, fuel)});
+    const Type other = type(0);
+    if (chance(50))
+      return apply_global(
+          "scanl", {make_function({item, other}, item, fuel), expr(item, fuel), expr(list_of(other), fuel)});
+    Expr pairs = apply_global("zip", {expr(list_of(other), fuel), expr(wanted, fuel)});
+    return apply_global("map", {make_function({tuple_type({other, item})}, item, fuel), pairs});
   }
 
   Expr tensor_value(const TensorType& tensor, const Type& wanted, int fuel) {
@@ -259,7 +267,11 @@ class Generator : RandomParts {
 
   /// What gives a value of any type.
   Expr form(const Type& wanted, int fuel) {
-    switch (below(19)) {
+    switch (below(21)) {
+      case 19:
+        return curried(wanted, fuel);
+      case 20:
+        return referred_function(wanted, fuel);
       case 12:
         return match_thing(wanted, fuel);
       case 13:
@@ -477,6 +489,30 @@ class Generator : RandomParts {
     Var name = make_var(new_name("f"));
     Expr first = apply(name, expr(param, fuel)), second = apply(name, expr(param, fuel));
     return make<Let>(name, function, make<If>(expr(scalar(kBool), fuel), first, second));
+  }
+
+  /// A function that gives one: the inner one captures what the outer one is given, and outlives its call.
+  Expr curried(const Type& wanted, int fuel) {
+    const Type first = type(1), second = type(0);
+    Var x = fresh(first), y = fresh(second), name = make_var(new_name("f")), part = make_var(new_name("g"));
+    Expr inner =
+        make<Function>(std::vector<TypeVar>{}, std::vector{y}, wanted, with_variables({x, y}, wanted, fuel));
+    Expr outer = make<Function>(std::vector<TypeVar>{}, std::vector{x}, Type(), inner);
+    Expr used = make<If>(expr(scalar(kBool), fuel), apply(part, expr(second, fuel)),
+                         apply(apply(name, expr(first, fuel)), expr(second, fuel)));
+    return make<Let>(name, outer, make<Let>(part, apply(name, expr(first, fuel)), used));
+  }
+
+  /// A reference to a function, which another one takes the place of that calls it: what it held goes on
+  /// living.
+  Expr referred_function(const Type& wanted, int fuel) {
+    Var cell = make_var(new_name("r")), old = make_var(new_name("f")), x = fresh(wanted);
+    Expr later = make<Function>(std::vector<TypeVar>{}, std::vector{x}, wanted,
+                                apply(old, with_variables({x}, wanted, fuel)));
+    Expr body =
+        make<Let>(make_var("_"), make<RefWrite>(cell, later), apply(make<RefRead>(cell), expr(wanted, fuel)));
+    body = make<Let>(old, make<RefRead>(cell), body);
+    return make<Let>(cell, make<RefCreate>(make_function({wanted}, wanted, fuel)), body);
   }
 
   /// A function that calls itself a few times, in tail position or not.
