@@ -97,6 +97,16 @@ Request read_head(const bhttp::request_header<Fields>& head) {
   return request;
 }
 
+/// Whether a proxy before this service could take the request for another one, or for two (RFC 9112, 3.2, 6.1
+/// and 11.2). What else is doubtful Beast refuses.
+template <typename Fields>
+bool is_ambiguous(const bhttp::request_header<Fields>& head) {
+  for (const bhttp::field once : {bhttp::field::host, bhttp::field::authorization, bhttp::field::origin})
+    if (head.count(once) > 1) return true;
+  return head.count(bhttp::field::transfer_encoding) > 0 &&
+         (head.version() < 11 || !beast::iequals(head[bhttp::field::transfer_encoding], "chunked"));
+}
+
 template <typename Message>
 void add_headers(Message& message, const Response& response, bool keep_alive) {
   message.set(bhttp::field::server, "lathe");
@@ -319,6 +329,10 @@ struct Server::Impl {
         // To one that says nothing nothing is said.
         if (error != beast::error::timeout && clock.socket().is_open())
           co_await respond(stream, clock, error_response(400, error.message()), false, false);
+        co_return;
+      }
+      if (is_ambiguous(head.get())) {
+        co_await respond(stream, clock, error_response(400, "the request's head is ambiguous"), false, false);
         co_return;
       }
       const bool head_only = head.get().method() == bhttp::verb::head;
