@@ -16,6 +16,7 @@
 #include "cli/tune_report.h"
 #include "core/codegen/compile.h"
 #include "core/codegen/host_target.h"
+#include "core/support/digest.h"
 #include "core/support/error.h"
 #include "core/support/text.h"
 #include "core/tir/lower.h"
@@ -226,6 +227,10 @@ int internal_search_main(pid_t tracker) {
   confine_search(order);
   const Target target = target_of(order);
   TuneJob job = job_of(order, target);
+  // What lies in the tracker's folder is as little trusted as what comes over a network.
+  if (!job.model_digest.empty() && file_digest(job.file) != job.model_digest)
+    fail("{}: what the tracker has kept is not what was uploaded; its operator removes {} and restarts it",
+         job.model, job.model_digest);
   job.records = [&link] { return link.records(); };
   const PreparedJob prepared = prepare_job(job, target);
   link.tell("tasks", tasks_json(prepared).dump());

@@ -42,6 +42,24 @@ void ContentStore::make_folder() {
   if (error) fail("cannot make the folder {}: {}", settings_.folder, error.message());
 }
 
+namespace {
+
+constexpr uintmax_t kLongestOwner = 4096;
+
+/// Not where a link leads to, nor a pipe, of which a reader would wait: others may have filled the folder.
+bool is_file(const fs::path& path) {
+  std::error_code missing;
+  return fs::symlink_status(path, missing).type() == fs::file_type::regular;
+}
+
+/// "" where it says none.
+std::string read_owner(const std::string& path) {
+  std::error_code missing;
+  return is_file(path) && fs::file_size(path, missing) <= kLongestOwner ? read_file(path) : "";
+}
+
+}  // namespace
+
 /// In the order of their last use. What is no blob was on its way when the last store ended.
 void ContentStore::take_up_files() {
   std::vector<std::pair<fs::file_time_type, std::string>> found;
@@ -49,8 +67,8 @@ void ContentStore::take_up_files() {
   for (const fs::directory_entry& file : fs::directory_iterator(settings_.folder, error)) {
     const std::string name = file.path().filename();
     // DIGEST.owner names who uploaded DIGEST; one without its blob is left over from a crash.
-    const bool is_owner = file.path().extension() == ".owner" && fs::exists(path_of(file.path().stem()));
-    if (is_digest(name))
+    const bool is_owner = file.path().extension() == ".owner" && is_file(path_of(file.path().stem()));
+    if (is_digest(name) && is_file(file.path()))
       found.emplace_back(file.last_write_time(error), name);
     else if (!is_owner)
       fs::remove_all(file.path(), error);
@@ -61,7 +79,7 @@ void ContentStore::take_up_files() {
   for (const auto& [time, name] : found) {
     const uint64_t bytes = fs::file_size(path_of(name), error);
     if (error) fail("cannot read {}: {}", path_of(name), error.message());
-    const std::string owner = fs::exists(owner_path_of(name)) ? read_file(owner_path_of(name)) : "";
+    const std::string owner = read_owner(owner_path_of(name));
     bytes_ += counted(bytes);
     // No owner ("") is nobody's share: models of before there were shares.
     owned_[owner] += counted(bytes);

@@ -1,6 +1,7 @@
 #include "tracker/content_store.h"
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -94,6 +95,23 @@ TEST(ContentStore, WhatIsUploadedLasts) {
   EXPECT_EQ(store.find(sha256(bytes)), bytes.size());
   EXPECT_EQ(store.read(sha256(bytes), 99'999, 10), "m");
   EXPECT_EQ(std::distance(fs::directory_iterator(folder), fs::directory_iterator()), 1) << "nothing half";
+}
+
+/// Whoever has filled the folder may have meant it for a tracker that takes it over.
+TEST(ContentStore, ABlobIsAFileOfItsOwn) {
+  TemporaryFolder parent;
+  const std::string folder = parent / "models", mine(64, 'c'), empty(64, 'd');
+  write_file(parent / "secret", "a file elsewhere");
+  fs::create_directories(folder + "/" + kB);
+  fs::create_symlink(parent / "secret", folder + "/" + kA);
+  write_file(folder + "/" + mine, "a model");
+  ASSERT_EQ(mkfifo((folder + "/" + mine + ".owner").c_str(), 0600), 0);
+  ASSERT_EQ(mkfifo((folder + "/" + empty).c_str(), 0600), 0);
+  ContentStore store({.folder = folder, .lasting = true});
+  for (const std::string& none : {kA, kB, empty}) EXPECT_FALSE(store.find(none)) << none;
+  EXPECT_EQ(store.find(mine), 7);
+  EXPECT_EQ(store.bytes_of(""), 7) << "nobody's";
+  EXPECT_TRUE(fs::exists(parent / "secret"));
 }
 
 TEST(ContentStore, TheLeastRecentlyUsedGoButNotWhatIsPinned) {

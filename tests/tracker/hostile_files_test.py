@@ -13,7 +13,7 @@ import subprocess
 import tempfile
 import time
 
-from tracker_process import TUNE, Tracker, check, limited, run
+from tracker_process import TUNE, Tracker, check, limited, run, wait_for
 
 
 def code_in_a_database(folder):
@@ -170,6 +170,36 @@ def files_of_two_trackers(folder):
         check("in use by another tracker" in said.splitlines()[-1], f"a second tracker says {said!r}")
 
 
+def models_of_others(folder):
+    """A folder of models that somebody else has filled: under a digest lie other bytes, a link, a folder, a pipe."""
+    def relay(operator):
+        return f"def @main(%x: Tensor[(1, 4), float32]) -> Tensor[(1, 4), float32] {{ nn.{operator}(%x) }}\n".encode()
+
+    model, digest = relay("relu"), hashlib.sha256(relay("relu")).hexdigest()
+    with Tracker(folder) as tracker:
+        check(tracker.call("PUT", f"/v1/blobs/{digest}", model)[0] == 201, "a model is not taken")
+    blobs = f"{folder}/tuning.db-files/blobs"
+    with open(f"{blobs}/{digest}", "wb") as file:
+        file.write(relay("gelu"))
+    os.symlink("/etc/passwd", f"{blobs}/{'a' * 64}")
+    os.mkdir(f"{blobs}/{'b' * 64}")
+    os.mkfifo(f"{blobs}/{'c' * 64}")
+    with Tracker(folder) as tracker:
+        for name in "abc":
+            check(tracker.call("GET", f"/v1/blobs/{name * 64}")[0] == 404, f"what is no file is a model: {name}")
+        worker = subprocess.Popen([TUNE, "worker", "--tracker", tracker.listen, "--builders", "1"], stderr=subprocess.DEVNULL)
+        try:
+            request = {"model": "m.relay", "model_digest": digest, "target": "cpu", "trials": 4}
+            job = tracker.call("POST", "/v1/jobs", json.dumps(request))[1]
+            ended = wait_for("the job's end", lambda: (lambda j: j["state"] in ("done", "failed") and j)(
+                tracker.call("GET", f"/v1/jobs/{job['id']}")[1]))
+        finally:
+            worker.terminate()
+            worker.wait(20)
+        check(ended["state"] == "failed" and "is not what was uploaded" in ended["message"],
+              f"of other bytes the job is {ended['state']}: {ended['message']}")
+
+
 def read_only_folders(folder):
     """A database on a read-only file system, and a backup onto one: said as what it is, and nothing else is harmed."""
     with open(f"{folder}/m.relay", "w") as file:
@@ -209,11 +239,12 @@ def deep_models(folder):
 
 
 def main():
-    for attack in (code_in_a_database, strange_principals, packs_that_are_none, names_in_a_database, a_damaged_job,
-                   files_of_two_trackers, read_only_folders, deep_models):
+    attacks = (code_in_a_database, strange_principals, packs_that_are_none, names_in_a_database, a_damaged_job,
+               files_of_two_trackers, models_of_others, read_only_folders, deep_models)
+    for attack in attacks:
         with tempfile.TemporaryDirectory() as folder:
             attack(folder)
-    print("8 attacks held off")
+    print(f"{len(attacks)} attacks held off")
 
 
 if __name__ == "__main__":
