@@ -41,8 +41,12 @@ std::vector<Line> lines_of(const std::string& file) {
   // A pipe, as a shell's <(...) is one, says all it has once: whoever read it again would wait, and everybody
   // with them.
   std::error_code missing;
-  if (std::filesystem::is_fifo(file, missing))
-    fail("{} must be a file, which is read again when it changes", file);
+  const std::filesystem::file_status status = std::filesystem::status(file, missing);
+  if (std::filesystem::is_fifo(status)) fail("{} must be a file, which is read again when it changes", file);
+  if (std::filesystem::is_regular_file(status) &&
+      (status.permissions() & std::filesystem::perms::others_write) != std::filesystem::perms::none)
+    fail("{} can be written by others, who could let themselves in; take that away with chmod o-w {}", file,
+         file);
   std::vector<Line> lines;
   int number = 0;
   for (std::string& text : split_text(read_file(file), '\n')) {

@@ -7,6 +7,7 @@
 #include "core/support/error.h"
 #include "core/support/temporary_folder.h"
 #include "core/support/text.h"
+#include "tests/thrown_by.h"
 
 namespace lathe::tracker {
 namespace {
@@ -133,6 +134,19 @@ TEST(Principals, SayWhichLineIsWrong) {
       EXPECT_EQ(error.what(), file + message);
     }
   }
+}
+
+TEST(Principals, StandInAFileThatOthersCannotWrite) {
+  TemporaryFolder folder;
+  const std::string token = make_token(), file = folder / "principals";
+  write_file(file, principal_line({"alice", Role::kViewer}, token));
+  const auto others = std::filesystem::perms::others_write;
+  std::filesystem::permissions(file, others, std::filesystem::perm_options::add);
+  EXPECT_EQ(
+      thrown_by([&] { Principals principals(file); }),
+      file + " can be written by others, who could let themselves in; take that away with chmod o-w " + file);
+  std::filesystem::permissions(file, others, std::filesystem::perm_options::remove);
+  EXPECT_TRUE(Principals(file).find(token));
 }
 
 /// By name, as whoever owns jobs need not be asking just now.
