@@ -184,8 +184,26 @@ std::string cell(const std::string& text) {
 
 std::string line(const Row& row) {
   std::string text = "|";
-  for (const std::string& each : row) text += fmt::format(" {} |", cell(each));
+  for (const std::string& each : row) text += fmt::format(" {} |", each);
   return text + "\n";
+}
+
+Row cells(Row row) {
+  std::transform(row.begin(), row.end(), row.begin(), cell);
+  return row;
+}
+
+/// Words of whoever made the modules: as code, in which code hosts make no links and call nobody. In code
+/// nothing is escaped, so what would end it, or its cell, looks alike instead.
+std::string code(const std::string& text) {
+  std::string quoted = "`";
+  for (char c : text) {
+    if (c == '|')
+      quoted += "\u00a6";
+    else
+      quoted += c == '`' ? '\'' : c == '\n' || c == '\r' ? ' ' : c;
+  }
+  return quoted + "`";
 }
 
 }  // namespace
@@ -194,16 +212,22 @@ std::string markdown_text(const Report& report) {
   const std::vector<Row> rows = rows_of(report.result);
   std::string text = fmt::format("### Performance gate: {}\n\n", to_string(report.result.answer()));
   text += line(rows[0]) + line(Row(kHeader.size(), "---"));
-  for (size_t i = 1; i < rows.size(); ++i) text += line(rows[i]);
+  for (size_t i = 1; i < rows.size(); ++i) {
+    Row row = cells(rows[i]);
+    row[0] = code(rows[i][0]);
+    text += line(row);
+  }
   text += "\n";
-  for (const UnitResult& unit : report.result.units)
-    if (unit.verdict != Verdict::kSame)
-      text += fmt::format("- {}: {}. {}\n", cell(unit.unit.name), cell(explain(unit, report.rule)),
-                          cell(counters_text(unit)));
+  for (const UnitResult& unit : report.result.units) {
+    if (unit.verdict == Verdict::kSame) continue;
+    const std::string why = explain(unit, report.rule);
+    text += fmt::format("- {}: {}. {}\n", code(unit.unit.name),
+                        unit.verdict == Verdict::kBroken ? code(why) : cell(why), cell(counters_text(unit)));
+  }
   text += fmt::format("\n{}\n\n<details><summary>tune doctor</summary>\n\n", cell(how_text(report)));
   text += line({"check", "found", "verdict", "fix"}) + line(Row(4, "---"));
   for (const worker::Finding& finding : report.findings)
-    text += line({finding.check, finding.found, to_string(finding.verdict), finding.fix});
+    text += line(cells({finding.check, finding.found, to_string(finding.verdict), finding.fix}));
   return text + "\n</details>\n";
 }
 

@@ -109,12 +109,23 @@ TEST(GateReport, SarifHasWhatIsWrong) {
 
 TEST(GateReport, MarkdownIsATableWithoutBrokenCells) {
   Report one = report();
-  one.result.units = {measured("a|b\nc", Verdict::kFail, 1.05), measured("d\\|e", Verdict::kPass, 1)};
+  one.result.units = {measured("a|b\nc", Verdict::kFail, 1.05), measured("d\\`e", Verdict::kPass, 1)};
   const std::string text = markdown_text(one);
-  EXPECT_THAT(text, HasSubstr("\n| d\\\\\\|e | PASS |"));
+  EXPECT_THAT(text, HasSubstr("\n| `d\\'e` | PASS |"));
   EXPECT_THAT(text, HasSubstr("### Performance gate: fail\n"));
-  EXPECT_THAT(text, HasSubstr("\n| a\\|b c | FAIL | +5.0% |"));
+  EXPECT_THAT(text, HasSubstr("\n| `a\u00a6b c` | FAIL | +5.0% |"));
   EXPECT_THAT(text, HasSubstr("\n| governor | powersave | bad | cpupower |\n"));
+}
+
+TEST(GateReport, MarkdownLinksAndCallsNobodyForAModule) {
+  Report one = report();
+  one.result.units = {
+      measured("@everyone https://example.org", Verdict::kFail, 1.05),
+      {.unit = unit("#1"), .verdict = Verdict::kBroken, .broken = "see `https://example.org`, @admin"}};
+  const std::string text = markdown_text(one);
+  EXPECT_THAT(text, HasSubstr("\n| `@everyone https://example.org` | FAIL |"));
+  EXPECT_THAT(text, HasSubstr("\n- `@everyone https://example.org`: time +5.0%"));
+  EXPECT_THAT(text, HasSubstr("\n- `#1`: `see 'https://example.org', @admin`."));
 }
 
 TEST(GateReport, HistoryHasALineForEachMeasuredUnit) {
