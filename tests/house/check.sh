@@ -17,13 +17,15 @@ changed_units() {
 if [[ ${1:-} == --changed ]]; then mapfile -t units < <(changed_units); else mapfile -t units < <(git ls-files '*.cpp'); fi
 # What this machine builds: comparisons with a peer only where it is installed. Clang 14 cannot read the coroutines of
 # Boost 1.74 with g++ 12's library, which the HTTP server is made of.
+# A tree may be built under another name than it has here, as in a container.
+built=$(sed -n 's/^CMAKE_HOME_DIRECTORY:INTERNAL=//p' build/release/CMakeCache.txt)
 mapfile -t units < <(printf '%s\n' "${units[@]}" | grep -vE '^tests/|^tracker/http_server.cpp$' |
-  while read -r unit; do grep -qF "$PWD/$unit\"" build/release/compile_commands.json && echo "$unit"; done)
+  while read -r unit; do grep -qF "$built/$unit\"" build/release/compile_commands.json && echo "$unit"; done)
 if ((${#units[@]})); then
   echo "clang-tidy: ${#units[@]} files" >&2
   # Without the precompiled headers: they are g++'s, and what they hold would hide a missing include.
   mkdir -p build/tidy
-  sed 's# -Winvalid-pch -include [^ ]*##' build/release/compile_commands.json > build/tidy/compile_commands.json
+  sed "s# -Winvalid-pch -include [^ ]*##; s#$built\\b#$PWD#g" build/release/compile_commands.json > build/tidy/compile_commands.json
   printf '%s\n' "${units[@]}" | xargs -P "$(nproc)" -n 4 clang-tidy --quiet -p build/tidy 2>/dev/null || status=1
 fi
 ((status == 0)) && echo "check: ok"

@@ -10,6 +10,9 @@ import { type Column, CsvButton, Table } from '../parts/table';
 
 const kFinal = ['done', 'failed', 'quarantined', 'cancelled'];
 
+// A candidate has one measurement a device: the first one that is believed.
+const kElsewhere = ', and so was its candidate by another trial: the samples that count are with that one';
+
 export function TrialPage({ id }: { id: string }) {
   const first = useAsked<TrialLife>(`/v1/trials/${id}`);
   const open = first.data !== null && !kFinal.includes(first.data.state);
@@ -28,6 +31,7 @@ export function TrialPage({ id }: { id: string }) {
       <p class="facts">
         {trial.job && <a href={to('jobs', trial.job, 'trials')}>job {trial.job.slice(0, 8)}</a>} · workload {trial.workload} ·{' '}
         {trial.purpose === 'confirm' ? 'measured again to confirm a winner: its samples are with the first measurement of the candidate' : 'measured for the search'}
+        {trial.purpose !== 'confirm' && trial.outcome === 'ok' && trial.samples.length === 0 && kElsewhere}
         {trial.compiler && ` · built by ${trial.compiler}, ${trial.revision}`}
         {trial.driver && ` · driven by ${trial.driver}`}
       </p>
