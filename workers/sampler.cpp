@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <iterator>
 
 namespace lathe::worker {
 namespace {
@@ -14,7 +13,8 @@ struct Interval {
   double low = 0, high = 0;
 };
 
-/// The 95% interval of the median. REQUIRES: at least kFewest samples, sorted.
+/// The 95% interval of the median; of fewer than kFewest samples the least and the most, which hold less.
+/// REQUIRES: at least one sample, sorted.
 Interval median_interval(const std::vector<float>& sorted) {
   const auto n = static_cast<double>(sorted.size());
   // Ranks whose binomial tails hold 2.5% each, by the normal approximation.
@@ -25,11 +25,16 @@ Interval median_interval(const std::vector<float>& sorted) {
   return {sorted[low], sorted[high]};
 }
 
-// Of so few samples not even the fastest is near the incumbent, times it. The first ones of a process are the
-// slowest of it, by a few percent, so these leave more room than the interval of more samples does.
-// Found on recorded searches (bench/results/2026-11-25-early-stop.md).
-constexpr double kLostAfter[] = {1.5, 1.2, 1.1};
-constexpr double kLost = 1.03;  // the low end of the interval, times the incumbent
+// A run that takes less than the one before, times it, says that the process is still warming up. The first
+// one of a short kernel may take over twice what it takes in the end.
+constexpr double kWarming = 0.9;
+// Who takes so long in its first run, times the incumbent, comes to no less than the incumbent.
+constexpr double kHopeless = 3;
+
+/// How far a loser's samples are above the incumbent, times it: the less the more there are, 1.21 for
+/// two, 1.12 for three, 1.04 for six, 1.01 for fifteen. Found on recorded searches, as the numbers above
+/// (bench/results/2026-11-28-early-stop.md).
+double lost_after(size_t samples) { return 1 + 0.6 / std::pow(static_cast<double>(samples), 1.5); }
 
 }  // namespace
 
@@ -44,6 +49,10 @@ double relative_interval(std::vector<float> samples) {
 void Sampler::add(double seconds, bool disturbed) {
   // Taken again, but not for ever: on a machine that is never quiet disturbed samples are all there is.
   const bool again = disturbed && retaken_.size() < std::max(evaluation_.max_samples, 1u);
+  if (!again && warming_ && !samples_.empty()) {
+    warming_ = seconds < kWarming * samples_.back();
+    if (warming_) samples_.clear();
+  }
   (again ? retaken_ : samples_).push_back(static_cast<float>(seconds));
 }
 
@@ -60,13 +69,10 @@ std::vector<float> Sampler::samples() const {
 /// A loser that no further sample makes a winner (M1). Its samples still tell by how much it has lost.
 bool Sampler::has_lost() const {
   if (evaluation_.incumbent_seconds <= 0 || samples_.empty()) return false;
-  if (samples_.size() < kFewest) {
-    const double times = kLostAfter[std::min(samples_.size(), std::size(kLostAfter)) - 1];
-    return *std::min_element(samples_.begin(), samples_.end()) > times * evaluation_.incumbent_seconds;
-  }
+  if (warming_) return samples_.back() > kHopeless * evaluation_.incumbent_seconds;
   std::vector<float> sorted = samples_;
   std::sort(sorted.begin(), sorted.end());
-  return median_interval(sorted).low > kLost * evaluation_.incumbent_seconds;
+  return median_interval(sorted).low > lost_after(sorted.size()) * evaluation_.incumbent_seconds;
 }
 
 bool Sampler::done(double elapsed) const {

@@ -124,6 +124,15 @@ TEST(Sampler, TakesTheFastestOfTheDisturbedWhenTimeIsOver) {
   EXPECT_THAT(one.samples(), SizeIs(1));
 }
 
+TEST(Sampler, WhatAProcessTakesBeforeItIsWarmDoesNotCount) {
+  Sampler sampler(kThree);
+  for (double seconds : {16.0, 9.0, 7.0, 6.9}) sampler.add(seconds, false);
+  EXPECT_FALSE(sampler.done(0.1));
+  EXPECT_THAT(sampler.samples(), ElementsAre(7, 6.9f));
+  sampler.add(6, false);
+  EXPECT_THAT(sampler.samples(), ElementsAre(7, 6.9f, 6)) << "whatever comes later does";
+}
+
 /// Samples taken of a candidate until it is given up, of at most 20.
 int taken(const std::vector<double>& seconds, double incumbent) {
   const wire::Evaluation evaluation{.max_samples = 20,
@@ -139,17 +148,23 @@ int taken(const std::vector<double>& seconds, double incumbent) {
 }
 
 TEST(Sampler, GivesUpALoserTheSoonerTheMoreItHasLost) {
-  EXPECT_EQ(taken({1.6}, 1), 1);
+  EXPECT_EQ(taken({3.1}, 1), 1);
   EXPECT_EQ(taken({1.4, 1.3}, 1), 2);
   EXPECT_EQ(taken({1.15}, 1), 3);
   EXPECT_EQ(taken({1.05}, 1), 6) << "once its interval is clear of the incumbent";
-  EXPECT_EQ(taken({1.02}, 1), 20) << "as good as the incumbent: it may be a leader";
+  EXPECT_EQ(taken({1.02}, 1), 10);
+  EXPECT_EQ(taken({1.005}, 1), 20) << "as good as the incumbent: it may be a leader";
   EXPECT_EQ(taken({9}, 0), 20) << "without an incumbent there are no losers";
   EXPECT_EQ(taken({9}, wire::kNoIncumbent), 20);
 }
 
 TEST(Sampler, NeverGivesUpAWinner) {
-  EXPECT_EQ(taken({1.4, 1.19, 0.9, 0.9, 0.9}, 1), 20) << "its first runs were slow";
+  EXPECT_EQ(taken({1.4, 1.19, 0.9, 0.9, 0.9}, 1), 22) << "after two runs it is warm";
+  // As a kernel was measured that is the best of its search.
+  EXPECT_EQ(taken({163.1, 86.9, 78.3, 72.0, 70.5, 70.3, 69.9, 70.0, 70.2, 70.4, 70.0,
+                   70.2,  70.5, 70.3, 70.4, 69.9, 70.1, 70.1, 70.1, 70.1, 70.1, 70.1},
+                  71.5),
+            21);
   // One that is given up is never measured as faster than the incumbent.
   std::mt19937 random(1);
   std::lognormal_distribution<double> noise(0, 0.1);
