@@ -100,6 +100,16 @@ std::string uri_of(const std::string& path) {
   return uri;
 }
 
+/// For a SARIF message, in which brackets make links (SARIF 2.1.0, 3.11.6).
+std::string without_links(const std::string& text) {
+  std::string escaped;
+  for (char c : text) {
+    if (c == '[' || c == ']' || c == '\\') escaped += '\\';
+    escaped += c;
+  }
+  return escaped;
+}
+
 }  // namespace
 
 std::string json_text(const Report& report) {
@@ -139,7 +149,8 @@ std::string sarif_text(const Report& report) {
     results.push_back(
         {{"ruleId", sarif_rule(unit.verdict).id},
          {"level", level},
-         {"message", {{"text", fmt::format("{}: {}", unit.unit.name, explain(unit, report.rule))}}},
+         {"message",
+          {{"text", without_links(fmt::format("{}: {}", unit.unit.name, explain(unit, report.rule)))}}},
          {"locations", Json::array({Json{{"physicalLocation", file}}})},
          {"partialFingerprints", {{"unit/v1", fmt::format("{} {}", unit.unit.name, unit.unit.target())}}}});
   }

@@ -107,6 +107,14 @@ TEST(GateReport, SarifHasWhatIsWrong) {
   EXPECT_EQ(run["tool"]["driver"]["rules"].size(), 4u);
 }
 
+TEST(GateReport, SarifLinksNowhereForAModule) {
+  Report one = report();
+  one.result.units = {measured("[a](https://example.org)", Verdict::kFail, 1.05)};
+  const nlohmann::json run = nlohmann::json::parse(sarif_text(one))["runs"][0];
+  EXPECT_THAT(run["results"][0]["message"]["text"].get<std::string>(),
+              HasSubstr("\\[a\\](https://example.org): time"));
+}
+
 TEST(GateReport, MarkdownIsATableWithoutBrokenCells) {
   Report one = report();
   one.result.units = {measured("a|b\nc", Verdict::kFail, 1.05), measured("d\\`e", Verdict::kPass, 1)};
