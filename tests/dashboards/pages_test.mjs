@@ -198,6 +198,20 @@ try {
     await close(page);
   });
 
+  await test('a trial whose candidate another one has measured says so', async () => {
+    const { trials } = await service.get(`/v1/jobs/${job}/trials?outcome=ok`);
+    const { id } = trials.findLast((trial) => trial.purpose === 'search' && trial.seconds !== null);
+    execFileSync('python3', [
+      '-c',
+      'import sqlite3, sys\nwith sqlite3.connect(sys.argv[1], timeout=10) as db: db.execute("UPDATE measurement SET trial = NULL WHERE trial = ?", sys.argv[2:])',
+      path.join(service.folder, 't.db'),
+      `${id}`,
+    ]);
+    const page = await open(`/trials/${id}`);
+    await page.getByText('the samples that count are with that one').waitFor();
+    await close(page);
+  });
+
   await test('a trial’s texts are texts, whatever its worker says', async () => {
     const { trials } = await service.get(`/v1/jobs/${job}/trials?outcome=ok`);
     const { id } = trials[0];
