@@ -1,15 +1,15 @@
 // How often the performance gate alarms for nothing, and how often it misses a slowdown: real runs, on this machine.
-//   ./run bench gate [--models dqn] [--gates 100] [--share 0.03] [--margin 0.02] [--time 0.1s] [--minutes M] [--threads N] [--json]
+//   ./run bench gate [--models dqn] [--gates 100] [--share 0.03] [--margin 0.02] [--time 0.1s] [--seed 0] [--minutes M] [--threads N] [--json]
 // A gate of each kind in turn, so that both meet the same machine: "unchanged" compares a module with one of the same
 // kernels under another name (other bytes, so it is measured), "slower" with one in which one kernel repeats until the
-// whole model takes the share longer. The seed of gate i is i. After the minutes no new one is begun. Exit code 1 when
+// whole model takes the share longer. The seed of gate i is the given one and i. After the minutes no new one is begun. Exit code 1 when
 // more than 2% of the unchanged fail or more than 5% of the slower pass.
 'use strict';
 const fs = require('fs'), os = require('os'), path = require('path');
 const { spawnSync } = require('child_process');
 const { bin, exitWith, parseArguments, reasonIn } = require('./race.js');
 
-const usage = 'gate [--models dqn] [--gates 100] [--share 0.03] [--margin 0.02] [--time 0.1s] [--minutes M] [--threads N] [--json]';
+const usage = 'gate [--models dqn] [--gates 100] [--share 0.03] [--margin 0.02] [--time 0.1s] [--seed 0] [--minutes M] [--threads N] [--json]';
 
 /** The JSON that a binary prints; exit codes above 3 are errors of the run. */
 function jsonOf(binary, args) {
@@ -56,16 +56,17 @@ function print(rows, planted, { margin }) {
 function main() {
   const positive = (key) => (o, value) => { o[key] = Number(value); return o[key] > 0; };
   const options = parseArguments(process.argv.slice(2), usage, {
-    '--gates': positive('gates'), '--share': positive('share'), '--margin': positive('margin'), '--minutes': positive('minutes'),
+    '--gates': positive('gates'), '--seed': (o, value) => { o.seed = Number(value); return Number.isInteger(o.seed) && o.seed >= 0; },
+    '--share': positive('share'), '--margin': positive('margin'), '--minutes': positive('minutes'),
     '--time': (o, value) => { o.time = value; return /^[\d.]+s$/.test(value); },
-  }, { models: ['dqn'], gates: 100, share: 0.03, margin: 0.02, time: '0.1s', minutes: Infinity });
+  }, { models: ['dqn'], gates: 100, seed: 0, share: 0.03, margin: 0.02, time: '0.1s', minutes: Infinity });
   const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'lathe-gate-')), unchanged = [], slower = [];
   try {
     const planted = jsonOf('lathe-planted-slowdown', ['--model', options.models[0], '--share', options.share, '--threads', options.threads[0], '--out', folder]);
     const begun = Date.now();
     for (let i = 0; i < options.gates && Date.now() - begun < options.minutes * 60e3; i++) {
-      unchanged.push(gate(folder, 'again', i, options));
-      slower.push(gate(folder, 'slower', i, options));
+      unchanged.push(gate(folder, 'again', options.seed + i, options));
+      slower.push(gate(folder, 'slower', options.seed + i, options));
       if (!options.json) console.error(`${i + 1} of ${options.gates}: unchanged ${unchanged[i].verdict}, slower ${slower[i].verdict}`);
     }
     const rows = [summary('unchanged', unchanged), summary('slower', slower)];
