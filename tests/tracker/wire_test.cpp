@@ -114,7 +114,7 @@ TEST(Wire, NamesTheFault) {
   EXPECT_EQ(message_of(encode(Canary{.memory_seconds = -1})),
             "canary.memory_seconds is -1, must be a finite number, at least 0");
   EXPECT_EQ(message_of(encode(Lease{.evaluation = {.threads = 0}})),
-            "evaluation.threads is 0, must be 1..4096");
+            "evaluation.threads is 0, must be 1..1024");
   EXPECT_EQ(message_of(encode(BlobGet{1, "../../etc/passwd"})),
             "blob_get.digest is not 64 hexadecimal digits");
   EXPECT_EQ(message_of(encode(Lease{.part = static_cast<Part>(4)})), "lease.part is 4, the last known is 3");
