@@ -350,7 +350,8 @@ TEST_F(TuneJobs, WhatIsSaidOfAModelBeginsWithItsFile) {
       {"(%x: Tensor[(2, 3), float32]) { fn (%y: Tensor[(2, 3), float32]) { %y } }",
        "the value of @main is fn"},
       {"(%x: Tensor[(2, 3), float32], %y: Tensor[(5, 5), float32]) { add(%x, %y) }", "do not broadcast"},
-      {"(%x: Tensor[(4294967296, 4294967296), int8]) { add(%x, %x) }", "larger than any memory"}};
+      {"(%x: Tensor[(4294967296, 4294967296), int8]) { add(%x, %x) }", "has too many elements"},
+      {"(%x: Tensor[(4294967296, 1048576), int8]) { add(%x, %x) }", "larger than any memory"}};
   for (const auto& [main, message] : cases) {
     const std::string model = path("m.relay");
     write_file(model, std::string("#[version = \"0.0.5\"]\ndef @main") + main + "\n");

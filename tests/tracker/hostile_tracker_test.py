@@ -176,7 +176,7 @@ def leases_that_cannot_be(worker):
     digest = hashlib.sha256(b"x").hexdigest().encode()
     infinite, none = float("inf"), float("nan")
     wrong = [{"_8": evaluation(**e)} for e in (
-        {"_1": 0}, {"_1": 4097}, {"_3": 4294967295}, {"_4": 4294967295}, {"_5": none}, {"_6": -1.0}, {"_9": infinite},
+        {"_1": 0}, {"_1": 1025}, {"_3": 4294967295}, {"_4": 4294967295}, {"_5": none}, {"_6": -1.0}, {"_9": infinite},
         {"_9": 1e300}, {"_10": 1e300}, {"_10": -1.0}, {"_10": 86400.0}, {"_13": [0] * 65})]
     wrong += [{"_4": 4294967295}, {"_10": 4}, {"_10": 4294967295}, {"_7": b"x" * 20000}, {"_5": b"x" * (9 * MIB)}]
     wrong += [{"_10": 2, "_11": message(_1=name, _2=size), "_12": message(_1=digest, _2=1)} for name, size in (
@@ -194,7 +194,7 @@ def programs_that_are_none(worker):
     big = b"func @main(%a: f32[4611686018427387904, 4611686018427387904], %b: f32[4611686018427387904]) { }"
     programs = [{"_5": b"(" * MIB}, {"_5": b"x" * (8 * MIB)}, {"_5": b"\0" * 1000}, {"_5": big},
                 {"_5": b"func @../../../etc/passwd() {" * 1000}, {"_6": b"[" * MIB}, {"_7": b"cuda -arch=../../x"},
-                {"_7": b"cpu -mcpu=$(touch /tmp/lathe-hostile)"}, {"_8": evaluation(_1=4096)}]
+                {"_7": b"cpu -mcpu=$(touch /tmp/lathe-hostile)"}, {"_8": evaluation(_1=1024)}]
     for i, fields in enumerate(programs):
         worker.send(lease(2000 + i, **fields))
         outcome, said = worker.result(2000 + i)
