@@ -10,7 +10,7 @@ from torch import nn
 def mixer():
     """MLP-Mixer, four blocks (Tolstikhin et al. 2021)."""
 
-    class B(nn.Module):
+    class Block(nn.Module):
         def __init__(self, t, d):
             super().__init__()
             self.n1 = nn.LayerNorm(d)
@@ -22,17 +22,17 @@ def mixer():
             x = x + self.t(self.n1(x).transpose(1, 2)).transpose(1, 2)
             return x + self.c(self.n2(x))
 
-    class N(nn.Module):
+    class Network(nn.Module):
         def __init__(self):
             super().__init__()
             self.p = nn.Conv2d(3, 200, 16, 16)
-            self.b = nn.Sequential(*[B(196, 200) for _ in range(4)])
+            self.b = nn.Sequential(*[Block(196, 200) for _ in range(4)])
             self.h = nn.Linear(200, 1000)
 
         def forward(self, x):
             return self.h(self.b(self.p(x).flatten(2).transpose(1, 2)).mean(1))
 
-    return (N(), (torch.randn(1, 3, 224, 224),))
+    return (Network(), (torch.randn(1, 3, 224, 224),))
 
 
 def convmixer():
@@ -61,7 +61,7 @@ def convmixer():
 def replk():
     """Depthwise kernels of 31x31 and 27x27 (RepLKNet, Ding et al. 2022)."""
 
-    class B(nn.Module):
+    class Block(nn.Module):
         def __init__(self, c, k):
             super().__init__()
             self.a = convolution(c, c, 1)
@@ -76,7 +76,7 @@ def replk():
             return x + self.f(x)
 
     return (
-        nn.Sequential(nn.Conv2d(3, 72, 4, 4), B(72, 31), nn.Conv2d(72, 144, 2, 2), B(144, 27)),
+        nn.Sequential(nn.Conv2d(3, 72, 4, 4), Block(72, 31), nn.Conv2d(72, 144, 2, 2), Block(144, 27)),
         (torch.randn(1, 3, 192, 160),),
     )
 
@@ -84,7 +84,7 @@ def replk():
 def hrnet():
     """Three branches that are fused (HRNet, Sun et al. 2019)."""
 
-    class N(nn.Module):
+    class Network(nn.Module):
         def __init__(self):
             super().__init__()
             self.st = nn.Sequential(convolution(3, 64, 3, 2), convolution(64, 32, 3, 2))
@@ -110,7 +110,7 @@ def hrnet():
             b = F.relu(b + F.interpolate(self.u32(c), scale_factor=2.0, mode='bilinear', align_corners=False))
             return (self.h(a), b)
 
-    return (N(), (torch.randn(1, 3, 256, 192),))
+    return (Network(), (torch.randn(1, 3, 256, 192),))
 
 
 def esrgan():
@@ -127,7 +127,7 @@ def esrgan():
                 f.append(F.leaky_relu(self.c[i](torch.cat(f, 1)), 0.2))
             return x + 0.2 * self.c[4](torch.cat(f, 1))
 
-    class N(nn.Module):
+    class Network(nn.Module):
         def __init__(self):
             super().__init__()
             self.i = nn.Conv2d(3, 32, 3, 1, 1)
@@ -140,7 +140,7 @@ def esrgan():
             f = f + self.d(f)
             return self.o(F.leaky_relu(F.pixel_shuffle(self.u(f), 2), 0.2))
 
-    return (N(), (torch.randn(1, 3, 61, 83),))
+    return (Network(), (torch.randn(1, 3, 61, 83),))
 
 
 def diffusion_unet():
@@ -175,7 +175,7 @@ def diffusion_unet():
             y = y + self.x(self.l(y), c)
             return x + y.transpose(1, 2).reshape(B, C, H, W)
 
-    class N(nn.Module):
+    class Network(nn.Module):
         def __init__(self):
             super().__init__()
             self.te = nn.Sequential(nn.Linear(64, 128), nn.SiLU(), nn.Linear(128, 128))
@@ -203,13 +203,13 @@ def diffusion_unet():
             u = self.u1(torch.cat([F.interpolate(u, scale_factor=2.0), a], 1), t)
             return self.o(u)
 
-    return (N(), (torch.randn(2, 4, 48, 40), torch.rand(2) * 100, torch.randn(2, 19, 96)))
+    return (Network(), (torch.randn(2, 4, 48, 40), torch.rand(2) * 100, torch.randn(2, 19, 96)))
 
 
 def vqvae():
     """VQ-VAE: distances to a codebook, their argmin, a decoder (van den Oord et al. 2017)."""
 
-    class N(nn.Module):
+    class Network(nn.Module):
         def __init__(self):
             super().__init__()
             self.e = nn.Sequential(
@@ -233,7 +233,7 @@ def vqvae():
             q = self.c(i).view(B, H, W, C).permute(0, 3, 1, 2)
             return (self.d(q), i)
 
-    return (N(), (torch.randn(1, 3, 96, 112),))
+    return (Network(), (torch.randn(1, 3, 96, 112),))
 
 
 def bifpn():
@@ -249,7 +249,7 @@ def bifpn():
         def forward(self, x):
             return self.b(self.p(self.d(x)))
 
-    class N(nn.Module):
+    class Network(nn.Module):
         def __init__(self, c=64):
             super().__init__()
             self.up = nn.ModuleList([Sep(c, c) for _ in range(3)])
@@ -282,7 +282,7 @@ def bifpn():
                 torch.cat([self.box(t).permute(0, 2, 3, 1).reshape(1, -1, 4) for t in T], 1),
             )
 
-    return (N(), tuple((torch.randn(1, 64, n, n) for n in (64, 32, 16, 8))))
+    return (Network(), tuple((torch.randn(1, 64, n, n) for n in (64, 32, 16, 8))))
 
 
 def unet3d():
@@ -298,7 +298,7 @@ def unet3d():
             nn.LeakyReLU(0.01),
         )
 
-    class N(nn.Module):
+    class Network(nn.Module):
         def __init__(self):
             super().__init__()
             self.a = b(2, 12)
@@ -317,7 +317,7 @@ def unet3d():
             b = self.d(torch.cat([self.u1(c), b], 1))
             return self.o(self.e(torch.cat([self.u2(b), a], 1)))
 
-    return (N(), (torch.randn(1, 2, 24, 32, 28),))
+    return (Network(), (torch.randn(1, 2, 24, 32, 28),))
 
 
 def yolo():
@@ -340,7 +340,7 @@ def yolo():
                 y.append(y[-1] + m(y[-1]))
             return self.b(torch.cat(y, 1))
 
-    class N(nn.Module):
+    class Network(nn.Module):
         def __init__(self):
             super().__init__()
             self.a = nn.Sequential(
@@ -374,13 +374,13 @@ def yolo():
             d = (d.view(B, 4, 16, L).softmax(2) * torch.arange(16.0).view(1, 1, 16, 1)).sum(2)
             return (d, c.sigmoid())
 
-    return (N(), (torch.randn(1, 3, 224, 288),))
+    return (Network(), (torch.randn(1, 3, 224, 288),))
 
 
 def lin_att():
     """Linear attention on images of several scales (EfficientViT, Cai et al. 2023)."""
 
-    class N(nn.Module):
+    class Network(nn.Module):
         def __init__(self):
             super().__init__()
             self.q = nn.Conv2d(64, 192, 1, bias=False)
@@ -398,7 +398,7 @@ def lin_att():
             o = o[..., :-1] / (o[..., -1:] + 1e-05)
             return x + self.o(o.transpose(-1, -2).reshape(B, -1, H, W))
 
-    return (nn.Sequential(N(), nn.Hardswish(), N()), (torch.randn(1, 64, 28, 36),))
+    return (nn.Sequential(Network(), nn.Hardswish(), Network()), (torch.randn(1, 64, 28, 36),))
 
 
 def ghost():
@@ -415,7 +415,7 @@ def ghost():
             a = self.a(x)
             return torch.cat([a, self.b(a)], 1)[:, : self.o]
 
-    class B(nn.Module):
+    class Block(nn.Module):
         def __init__(self, i, m, o, k):
             super().__init__()
             self.a = G(i, m)
@@ -432,11 +432,11 @@ def ghost():
     return (
         nn.Sequential(
             convolution(3, 25, 3, 2),
-            B(25, 75, 25, 3),
-            B(25, 61, 25, 5),
+            Block(25, 75, 25, 3),
+            Block(25, 61, 25, 5),
             convolution(25, 40, 3, 2),
-            B(40, 120, 40, 5),
-            B(40, 184, 40, 3),
+            Block(40, 120, 40, 5),
+            Block(40, 184, 40, 3),
         ),
         (torch.randn(1, 3, 150, 190),),
     )
@@ -445,7 +445,7 @@ def ghost():
 def res2net():
     """Res2Net blocks (Gao et al. 2019)."""
 
-    class B(nn.Module):
+    class Block(nn.Module):
         def __init__(self, c, w=22, n=4):
             super().__init__()
             self.w = w
@@ -463,7 +463,7 @@ def res2net():
             return F.relu(x + self.b(torch.cat(o + [p[-1]], 1)))
 
     return (
-        nn.Sequential(convolution(3, 64, 7, 4), B(64), B(64), convolution(64, 128, 3, 2), B(128, 30), B(128, 30)),
+        nn.Sequential(convolution(3, 64, 7, 4), Block(64), Block(64), convolution(64, 128, 3, 2), Block(128, 30), Block(128, 30)),
         (torch.randn(1, 3, 224, 224),),
     )
 
@@ -471,7 +471,7 @@ def res2net():
 def cbam_fcn():
     """Channel and spatial attention, a dilated head, bilinear upsampling (CBAM, Woo et al. 2018; FCN)."""
 
-    class N(nn.Module):
+    class Network(nn.Module):
         def __init__(self, c=40):
             super().__init__()
             self.a = convolution(3, c, 5, 2)
@@ -487,13 +487,13 @@ def cbam_fcn():
             x = x * torch.sigmoid(self.s(torch.cat([x.mean(1, keepdim=True), x.amax(1, keepdim=True)], 1)))
             return self.t(self.h(x)).argmax(1)
 
-    return (N(), (torch.randn(1, 3, 130, 170),))
+    return (Network(), (torch.randn(1, 3, 130, 170),))
 
 
 def stn():
     """A spatial transformer (Jaderberg et al. 2015)."""
 
-    class N(nn.Module):
+    class Network(nn.Module):
         def __init__(self):
             super().__init__()
             self.l = nn.Sequential(
@@ -519,7 +519,7 @@ def stn():
             g = (self.g @ t.transpose(1, 2)).view(-1, 96, 80, 2)
             return self.c(F.grid_sample(x, g, align_corners=False))
 
-    return (N(), (torch.randn(2, 3, 96, 80),))
+    return (Network(), (torch.randn(2, 3, 96, 80),))
 
 
 NETWORKS = {

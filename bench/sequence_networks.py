@@ -8,7 +8,7 @@ from torch import nn
 def whisper_enc():
     """Whisper's encoder, two layers (Radford et al. 2022)."""
 
-    class N(nn.Module):
+    class Network(nn.Module):
         def __init__(self):
             super().__init__()
             self.c1 = nn.Conv1d(80, 384, 3, padding=1)
@@ -23,13 +23,13 @@ def whisper_enc():
                 x = l(x)
             return self.n(x)
 
-    return (N(), (torch.randn(1, 80, 750),))
+    return (Network(), (torch.randn(1, 80, 750),))
 
 
 def conformer():
     """Two blocks behind a subsampling front end (Gulati et al. 2020)."""
 
-    class B(nn.Module):
+    class Block(nn.Module):
         def __init__(self, d, h):
             super().__init__()
             self.f1 = nn.Sequential(nn.LayerNorm(d), nn.Linear(d, 4 * d), nn.SiLU(), nn.Linear(4 * d, d))
@@ -52,25 +52,25 @@ def conformer():
             x = x + 0.5 * self.f2(x)
             return self.no(x)
 
-    class N(nn.Module):
+    class Network(nn.Module):
         def __init__(self):
             super().__init__()
             self.c = nn.Sequential(nn.Conv2d(1, 144, 3, 2), nn.ReLU(), nn.Conv2d(144, 144, 3, 2), nn.ReLU())
             self.l = nn.Linear(144 * 19, 144)
-            self.b = nn.Sequential(B(144, 4), B(144, 4))
+            self.b = nn.Sequential(Block(144, 4), Block(144, 4))
 
         def forward(self, x):
             x = self.c(x)
             x = x.permute(0, 2, 1, 3).flatten(2)
             return self.b(self.l(x))
 
-    return (N(), (torch.randn(1, 1, 333, 80),))
+    return (Network(), (torch.randn(1, 1, 333, 80),))
 
 
 def wavenet():
     """Nine gated dilated layers (van den Oord et al. 2016)."""
 
-    class N(nn.Module):
+    class Network(nn.Module):
         def __init__(self, c=60):
             super().__init__()
             self.i = nn.Conv1d(1, c, 1)
@@ -90,13 +90,13 @@ def wavenet():
                 x = x + self.r[i](y)
             return self.o(k)
 
-    return (N(), (torch.randn(1, 1, 1600),))
+    return (Network(), (torch.randn(1, 1, 1600),))
 
 
 def dlrm():
     """Embeddings, their products and two MLPs (DLRM, Naumov et al. 2019)."""
 
-    class N(nn.Module):
+    class Network(nn.Module):
         def __init__(self):
             super().__init__()
             self.e = nn.ModuleList([nn.Embedding(n, 40) for n in (1000, 37, 20000, 16, 911, 77)])
@@ -111,13 +111,13 @@ def dlrm():
             g = (z @ z.transpose(1, 2)).flatten(1)[:, self.ij]
             return torch.sigmoid(self.t(torch.cat([b, g], 1)))
 
-    return (N(), (torch.randn(128, 13), torch.randint(0, 16, (128, 6))))
+    return (Network(), (torch.randn(128, 13), torch.randint(0, 16, (128, 6))))
 
 
 def nerf():
     """3,300 points of 100 rays, and their volume rendering (NeRF, Mildenhall et al. 2020)."""
 
-    class N(nn.Module):
+    class Network(nn.Module):
         def __init__(self):
             super().__init__()
             self.a = nn.Sequential(nn.Linear(63, 128), *sum([[nn.ReLU(), nn.Linear(128, 128)] for _ in range(3)], []), nn.ReLU())
@@ -139,13 +139,13 @@ def nerf():
             w = al * torch.exp(torch.cumsum(torch.log(1 - al + 1e-06), 1))
             return (w[..., None] * rgb).sum(1)
 
-    return (N(), (torch.randn(100, 33, 3), torch.randn(100, 33, 3), torch.rand(100, 33)))
+    return (Network(), (torch.randn(100, 33, 3), torch.randn(100, 33, 3), torch.rand(100, 33)))
 
 
 def wav2vec():
     """Strided convolutions, a grouped positional one, an encoder layer (wav2vec 2.0, Baevski et al. 2020)."""
 
-    class N(nn.Module):
+    class Network(nn.Module):
         def __init__(self):
             super().__init__()
             self.c = nn.ModuleList(
@@ -167,13 +167,13 @@ def wav2vec():
             x = x + F.gelu(self.p(x)[..., :-1])
             return self.e(x.transpose(1, 2))
 
-    return (N(), (torch.randn(1, 1, 16000),))
+    return (Network(), (torch.randn(1, 1, 16000),))
 
 
 def crnn():
     """A recogniser of text: convolutions and two bidirectional LSTM layers (Shi et al. 2015)."""
 
-    class N(nn.Module):
+    class Network(nn.Module):
         def __init__(self):
             super().__init__()
             self.c = nn.Sequential(
@@ -195,13 +195,13 @@ def crnn():
             y, _ = self.r(x)
             return self.o(y).log_softmax(-1)
 
-    return (N(), (torch.randn(1, 1, 32, 200),))
+    return (Network(), (torch.randn(1, 1, 32, 200),))
 
 
 def gcn():
     """Graph attention by gather and scatter (Velickovic et al. 2018)."""
 
-    class N(nn.Module):
+    class Network(nn.Module):
         def __init__(self):
             super().__init__()
             self.a = nn.Linear(50, 64)
@@ -217,13 +217,13 @@ def gcn():
             h = z.scatter_add(0, dst[:, None].expand(3000, 64), self.b(h)[src] * e) / (d + 1e-06)
             return self.o(h)
 
-    return (N(), (torch.randn(500, 50), torch.randint(0, 500, (3000,)), torch.randint(0, 500, (3000,))))
+    return (Network(), (torch.randn(500, 50), torch.randint(0, 500, (3000,)), torch.randint(0, 500, (3000,))))
 
 
 def perceiver():
     """60 latents that attend to 2,500 points (Jaegle et al. 2021)."""
 
-    class N(nn.Module):
+    class Network(nn.Module):
         def __init__(self):
             super().__init__()
             self.l = nn.Parameter(torch.randn(1, 60, 120))
@@ -238,13 +238,13 @@ def perceiver():
                 y = e(y)
             return self.o(y.mean(1))
 
-    return (N(), (torch.randn(1, 2500, 35),))
+    return (Network(), (torch.randn(1, 2500, 35),))
 
 
 def t5_rel():
     """Three encoder layers with biases of relative positions (T5, Raffel et al. 2020)."""
 
-    class N(nn.Module):
+    class Network(nn.Module):
         def __init__(self):
             super().__init__()
             self.e = nn.Embedding(1000, 160)
@@ -258,13 +258,13 @@ def t5_rel():
                 x = l(x, k)
             return self.o(x).log_softmax(-1)
 
-    return (N(), (torch.randint(0, 1000, (3, 77)), torch.ones(3, 77, dtype=torch.long)))
+    return (Network(), (torch.randint(0, 1000, (3, 77)), torch.ones(3, 77, dtype=torch.long)))
 
 
 def tcn_gru():
     """A temporal convolutional network, a bidirectional GRU, attention pooling (Bai et al. 2018)."""
 
-    class N(nn.Module):
+    class Network(nn.Module):
         def __init__(self):
             super().__init__()
             self.c = nn.Sequential(
@@ -287,7 +287,7 @@ def tcn_gru():
             w = self.a(torch.tanh(y)).softmax(1)
             return self.o((w * y).sum(1))
 
-    return (N(), (torch.randn(4, 24, 120),))
+    return (Network(), (torch.randn(4, 24, 120),))
 
 
 NETWORKS = {f.__name__: f for f in (whisper_enc, conformer, wavenet, dlrm, nerf, wav2vec, crnn, gcn, perceiver, t5_rel, tcn_gru)}

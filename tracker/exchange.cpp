@@ -38,10 +38,11 @@ void exchange_leaders(const JobRows& rows, std::span<const tuner::Task> tasks,
     std::vector<tuner::Proposal> proposals;
     for (size_t j = 0; j < tasks.size(); ++j) {
       if (j == i || tasks[j].program != tasks[i].program) continue;
-      for (const db::Measurement& leader : store.top(query_of(rows.workloads[j]), kExchanged))
-        if (auto trace = schedule::readable_trace(leader.trace);
-            trace && proposals.size() < kMostAtOneSize && known.insert(leader.program).second)
+      for (const db::Measurement& leader : store.top(query_of(rows.workloads[j]), kExchanged)) {
+        if (proposals.size() >= kMostAtOneSize || !known.insert(leader.program).second) continue;
+        if (auto trace = schedule::readable_trace(leader.trace))
           proposals.push_back({.trace = std::move(*trace), .fingerprint = leader.program});
+      }
     }
     if (proposals.empty()) continue;
     measurer.submit(i, proposals);

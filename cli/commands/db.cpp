@@ -10,7 +10,6 @@
 #include "core/codegen/host_target.h"
 #include "core/support/bounded_json.h"
 #include "core/support/error.h"
-#include "core/support/printable.h"
 #include "db/backup.h"
 #include "db/foreign.h"
 #include "db/pack.h"

@@ -33,6 +33,7 @@
 #include "core/relay/passes/widen_halves.h"
 #include "core/relay/passes/widen_products.h"
 #include "core/relay/text.h"
+#include "core/support/in_order.h"
 #include "core/support/pass_table.h"
 
 namespace lathe::relay {

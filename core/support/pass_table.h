@@ -1,4 +1,4 @@
-// What the tables of passes of both languages have in common: rows with an id and a name.
+// How the tables of passes of both languages are looked up: rows with a name.
 #pragma once
 
 #include <span>
@@ -10,14 +10,6 @@
 #include "core/support/text.h"
 
 namespace lathe {
-
-/// Whether each row stands where its id says.
-template <typename Pass, size_t kSize>
-constexpr bool in_order(const Pass (&rows)[kSize]) {
-  for (size_t i = 0; i < kSize; ++i)
-    if (static_cast<size_t>(rows[i].id) != i) return false;
-  return true;
-}
 
 /// Throws Error when there is none of that name.
 template <typename Pass>

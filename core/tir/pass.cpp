@@ -1,6 +1,7 @@
 #include "core/tir/pass.h"
 
 #include "core/support/error.h"
+#include "core/support/in_order.h"
 #include "core/support/pass_table.h"
 #include "core/tir/passes/lower_blocks.h"
 #include "core/tir/passes/place_allocations.h"

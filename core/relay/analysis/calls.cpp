@@ -17,13 +17,16 @@ const Call* call_of(const Expr& e, std::string_view name) {
   return op && op->name == name ? call : nullptr;
 }
 
-bool is_filled_with(const Expr& e, double value) {
+std::optional<double> filled_value(const Expr& e) {
   const Constant* constant = e.as<Constant>();
-  if (!constant || constant->value.size() == 0) return false;
-  for (int64_t i = 0; i < constant->value.size(); ++i)
-    if (constant->value.value(i) != value) return false;
-  return true;
+  if (!constant || constant->value.size() == 0) return std::nullopt;
+  double value = constant->value.value(0);
+  for (int64_t i = 1; i < constant->value.size(); ++i)
+    if (constant->value.value(i) != value) return std::nullopt;
+  return value;
 }
+
+bool is_filled_with(const Expr& e, double value) { return filled_value(e) == value; }
 
 Expr cast(const Expr& e, DataType dtype) {
   return e->checked_type.as<TensorType>()->dtype == dtype ? e

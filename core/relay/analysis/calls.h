@@ -1,6 +1,10 @@
 // What passes ask of calls and their operands, and the calls that many of them write.
 #pragma once
 
+#include <optional>
+#include <string_view>
+#include <vector>
+
 #include "core/relay/op.h"
 
 namespace lathe::relay {
@@ -9,7 +13,9 @@ namespace lathe::relay {
 const Op* operator_of(const Expr& e);
 /// `e` where it calls the operator named, else null.
 const Call* call_of(const Expr& e, std::string_view name);
-/// Whether `e` is a constant whose elements, of which it has some, are all `value`.
+/// The number that all elements of a constant are; nothing for other expressions, and where it has none.
+std::optional<double> filled_value(const Expr& e);
+/// Whether that is exactly `value`: constants of exporters are written, not computed.
 bool is_filled_with(const Expr& e, double value);
 
 // Typed calls of these operators. REQUIRES: types of the operands.

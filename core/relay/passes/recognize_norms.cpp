@@ -9,16 +9,6 @@
 namespace lathe::relay {
 namespace {
 
-/// The number that all elements of a constant are.
-std::optional<double> filled_value(const Expr& e) {
-  const Constant* constant = e.as<Constant>();
-  if (!constant || constant->value.size() == 0) return std::nullopt;
-  double value = constant->value.value(0);
-  for (int64_t i = 1; i < constant->value.size(); ++i)
-    if (constant->value.value(i) != value) return std::nullopt;
-  return value;
-}
-
 const TensorType& type_of(const Expr& e) { return *e->checked_type.as<TensorType>(); }
 
 /// A mean that keeps its axes.

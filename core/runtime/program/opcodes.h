@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "core/runtime/program/program.h"
+#include "core/support/in_order.h"
 
 namespace lathe::runtime {
 
@@ -12,7 +13,7 @@ namespace lathe::runtime {
 inline constexpr int kAny = -1;
 
 struct OpcodeRow {
-  Opcode op;
+  Opcode id;
   std::string_view name;
   int results, args, targets;  // how many of each
   bool ends = false;           // what stands behind it is not gone on with
@@ -49,12 +50,7 @@ inline constexpr OpcodeRow kOpcodes[] = {
 };
 // clang-format on
 
-constexpr bool opcodes_in_order() {
-  for (size_t i = 0; i < std::size(kOpcodes); ++i)
-    if (static_cast<size_t>(kOpcodes[i].op) != i) return false;
-  return std::size(kOpcodes) == static_cast<size_t>(kLastOpcode) + 1;
-}
-static_assert(opcodes_in_order(), "rows stand in the order of Opcode");
+static_assert(in_order(kOpcodes) && std::size(kOpcodes) == static_cast<size_t>(kLastOpcode) + 1);
 
 constexpr const OpcodeRow& row_of(Opcode op) { return kOpcodes[static_cast<size_t>(op)]; }
 
