@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 #include <limits>
+#include <unordered_set>
 
 #include "core/runtime/cores.h"
 #include "core/runtime/executor.h"
@@ -12,13 +13,17 @@
 namespace lathe::tuner {
 namespace {
 
-bool keeps_half(const tir::Func& scheduled) {
-  bool found = false;
-  post_order(scheduled->body, [&](const NodeRef& node) {
+/// Whether some intermediate is rounded to half precision. A constant of float16 that is kept so is not.
+bool rounds_to_half(const tir::Func& func) {
+  std::unordered_set<const Node*> made, rounded;
+  post_order(func->body, [&](const NodeRef& node) {
     if (const auto* block = node.as<tir::Block>())
-      for (const tir::Buffer& buffer : block->allocs) found |= buffer->dtype == kFloat16;
+      for (const tir::Buffer& buffer : block->allocs) made.insert(buffer.get());
+    const auto* store = node.as<tir::Store>();
+    const Cast* stored = store ? store->value.as<Cast>() : nullptr;
+    if (stored && stored->dtype == kFloat16) rounded.insert(store->buffer.get());
   });
-  return found;
+  return std::any_of(rounded.begin(), rounded.end(), [&](const Node* buffer) { return made.count(buffer); });
 }
 
 }  // namespace
@@ -43,7 +48,7 @@ CheckedBuild checked_build(const relay::Module& fused, const Target& target, con
   const auto watched = [&](const tir::Func& workload) {
     tir::Func scheduled = best.schedule(workload);
     // Called from several threads; only ever set.
-    if (keeps_half(scheduled) && !keeps_half(workload)) rounds = true;
+    if (rounds_to_half(scheduled) && !rounds_to_half(workload)) rounds = true;
     return scheduled;
   };
   CheckedBuild build{final_build(fused, target, {watched, best.family})};

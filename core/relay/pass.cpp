@@ -23,6 +23,7 @@
 #include "core/relay/passes/inline_dataflow.h"
 #include "core/relay/passes/keep_images.h"
 #include "core/relay/passes/keep_matrices.h"
+#include "core/relay/passes/narrow_constants.h"
 #include "core/relay/passes/normal_form.h"
 #include "core/relay/passes/recognize_norms.h"
 #include "core/relay/passes/simplify_expr.h"
@@ -60,6 +61,9 @@ Module alter_layouts(const Module& module, const PassContext& context) {
   return alter_layout(module, context.target);
 }
 
+Module narrow_weights(const Module& module, const PassContext& context) {
+  return narrow_constants(module, context.target);
+}
 Module widen_operands(const Module& module, const PassContext& context) {
   return widen_products(module, NarrowCosts(context.target));
 }
@@ -104,6 +108,7 @@ constexpr Pass kPasses[] = {
     {kToGraphNormalForm, "to_graph_normal_form", "values bound by let are shared in the graph instead", 0, {}, nullptr, to_graph_normal_form},
     {kFuseOps, "fuse_ops", "operators are grouped into primitive functions", 0, kTypes, plain<fuse_ops>, nullptr, kKeepsTypes},
     {kFuseWindows, "fuse_windows", "depthwise convolutions and poolings join the convolutions before and after them", 1, kTypes, nullptr, fuse_windows},
+    {kNarrowConstants, "narrow_constants", "weights that float16 holds exactly are stored so where few rows read them", 3, kTypes, narrow_weights, nullptr, kKeepsTypes},
     {kDefuse, "defuse", "primitive functions are inlined again: the inverse of fuse_ops", 0, {}, nullptr, defuse},
 };
 
@@ -112,7 +117,7 @@ constexpr Pass kPasses[] = {
 /// packed weights, those of all steps of a recurrence once.
 constexpr PassId kInferencePipeline[] = {
     kInlineDataflow, kInferType, kWidenHalves, kToGraphNormalForm, kFakeQuantizationToInteger, kCanonicalizeQnn, kSimplifyInference, kConvTransposeToConv, kCanonicalizeOps, kConv3dToConv2d, kCropKernels, kSimplifyExpr,
-    kEliminateCommonSubexpr, kRecognizeNorms, kKeepImages, kKeepMatrices, kDeadCode, kFoldConstant, kFoldScaleAxis, kSplitConvolutions, kWidenProducts, kAlterLayout, kEliminateCommonSubexpr, kFoldConstant, kFuseOps, kFuseWindows,
+    kEliminateCommonSubexpr, kRecognizeNorms, kKeepImages, kKeepMatrices, kDeadCode, kFoldConstant, kFoldScaleAxis, kSplitConvolutions, kWidenProducts, kAlterLayout, kEliminateCommonSubexpr, kFoldConstant, kFuseOps, kFuseWindows, kNarrowConstants,
 };
 // clang-format on
 

@@ -41,6 +41,7 @@ enum class PassId : uint8_t {
   kToGraphNormalForm,
   kFuseOps,
   kFuseWindows,
+  kNarrowConstants,
   kDefuse,
 };
 

@@ -1,6 +1,7 @@
 // How an intermediate is laid out in memory, and in which type.
 #include <algorithm>
 
+#include "core/arith/exact_cast.h"
 #include "schedules/primitive.h"
 
 namespace lathe::schedule {
@@ -142,7 +143,10 @@ void store_as(Application& a) {
   Buffer stored = buffer(old->name, old->shape, narrow, old->scope);
   replace_buffer(
       a, old, stored, [&](const Load& l) { return cast(wide, load(stored, l.indices)); },
-      [&](const Store& s) { return store(stored, s.indices, cast(narrow, s.value)); });
+      [&](const Store& s) {
+        const Expr exact = exact_cast(narrow, s.value);
+        return store(stored, s.indices, exact ? exact : cast(narrow, s.value));
+      });
 }
 
 using enum InputKind;

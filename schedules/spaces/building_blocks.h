@@ -208,11 +208,16 @@ void generate_rows(Schedule& schedule, const Target& target, const Policy& polic
 bool has_scan(const tir::Func& func, const Target& target);
 void generate_scan(Schedule& schedule, const Target& target, const Policy& policy);
 
-/// Samples whether what `block` writes is kept in half precision; `preferred`: the heuristic choice.
-/// REQUIRES: it writes float32.
-void sample_half_storage(Schedule& schedule, BlockHandle block, bool preferred, Decide decide);
-/// Whether the policy allows to keep a constant in half precision, it is large, and the target widens it as
-/// it loads.
+/// The blocks, in their order, that make these weights of float32 of constants of float16: kept as such,
+/// nothing is rounded. None where they are made otherwise.
+std::vector<BlockHandle> widening_of_constant(Schedule& schedule, const tir::Buffer& weights);
+/// Samples whether what these blocks write is kept in half precision; `preferred`: the heuristic choice.
+/// REQUIRES: they write float32.
+void sample_half_storage(Schedule& schedule, const std::vector<BlockHandle>& blocks, bool preferred,
+                         Decide decide);
+/// Whether a constant is large, and the target widens what is kept in half precision as it loads.
+bool pays_as_half(DataType dtype, int64_t bytes, const Target& target);
+/// The same, and the policy allows to round it.
 bool may_be_half(DataType dtype, int64_t bytes, const Target& target, const Policy& policy);
 
 /// One block by the parts above, unless it is in `done` or finished; adds the names of those dealt with.

@@ -42,22 +42,35 @@ TiledProblem problem_of(Schedule& schedule, VectorReduction& reduction, const Ta
   return problem;
 }
 
+/// The blocks of constants that make a copy of these weights, which may be kept in half precision: of a
+/// constant where the policy allows to round it, or of one that is of float16, exactly. None where there are
+/// none.
+std::vector<BlockHandle> copies_of_weights(const TiledProblem& problem, const Buffer& weights) {
+  Schedule& s = problem.schedule;
+  if (!pays_as_half(weights->dtype, byte_size(weights), problem.target)) return {};
+  std::vector<BlockHandle> widens = widening_of_constant(s, weights);
+  if (!widens.empty()) return widens;
+  if (!is_constant_param(s.func(), weights) ||
+      !may_be_half(weights->dtype, byte_size(weights), problem.target, problem.policy))
+    return {};
+  const std::vector<Region>& reads = s[problem.block]->reads;
+  auto read = std::find_if(reads.begin(), reads.end(), [&](const Region& r) { return r.buffer == weights; });
+  return {s.cache_read(problem.block, read - reads.begin(), Scope::kGlobal)};
+}
+
 /// Large weights that are constants get a copy, made when the model is built, which may be half as large; the
 /// reduction reads that then.
 void halve_weights(const TiledProblem& problem, VectorReduction& reduction) {
   Schedule& s = problem.schedule;
   for (size_t o = 0; o < reduction.operands.size(); ++o) {
     Buffer& weights = reduction.operands[o].buffer;
-    if (!reduction.is_weight(o) || !is_constant_param(s.func(), weights) ||
-        !may_be_half(weights->dtype, byte_size(weights), problem.target, problem.policy))
-      continue;
-    const std::vector<Region>& reads = s[problem.block]->reads;
-    auto read =
-        std::find_if(reads.begin(), reads.end(), [&](const Region& r) { return r.buffer == weights; });
-    BlockHandle copy = s.cache_read(problem.block, read - reads.begin(), Scope::kGlobal);
+    if (!reduction.is_weight(o)) continue;
+    const std::vector<BlockHandle> copies = copies_of_weights(problem, weights);
+    if (copies.empty()) continue;
     // Widening costs an instruction each time they are used.
-    sample_half_storage(s, copy, problem.positions < problem.target.vector_registers, problem.policy.decide);
-    weights = s[copy]->writes[0].buffer;
+    sample_half_storage(s, copies, problem.positions < problem.target.vector_registers,
+                        problem.policy.decide);
+    weights = s[copies.back()]->writes[0].buffer;
   }
 }
 

@@ -46,7 +46,7 @@ class WinogradSchedule {
     const Buffer& kernel = s_[b_.kernel]->writes[0].buffer;
     if (bears_rounding(tile_of(c, s_[rows_], s_[columns_])) &&
         may_be_half(kernel->dtype, byte_size(kernel), target_, policy))
-      sample_half_storage(s_, b_.kernel, /*preferred=*/true, policy.decide);
+      sample_half_storage(s_, {b_.kernel}, /*preferred=*/true, policy.decide);
     merge_neighbours();
     auto reduction = vector_reduction(s_[b_.products]);
     if (!reduction || vector_width(*reduction, target_) == 1)

@@ -1,6 +1,7 @@
 #include "core/relay/analysis/calls.h"
 
 #include "core/relay/analysis/call_type.h"
+#include "core/relay/ops/attrs_nn.h"
 #include "core/relay/ops/attrs_tensor.h"
 
 namespace lathe::relay {
@@ -15,6 +16,10 @@ const Call* call_of(const Expr& e, std::string_view name) {
   const Call* call = e.as<Call>();
   const OpNode* op = call ? call->callee.as<OpNode>() : nullptr;
   return op && op->name == name ? call : nullptr;
+}
+
+bool is_matrix_product(const Call& call) {
+  return call.attrs.as<DenseAttrs>() || call.attrs.as<MatmulAttrs>();
 }
 
 std::optional<double> filled_value(const Expr& e) {

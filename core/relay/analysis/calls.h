@@ -13,6 +13,8 @@ namespace lathe::relay {
 const Op* operator_of(const Expr& e);
 /// `e` where it calls the operator named, else null.
 const Call* call_of(const Expr& e, std::string_view name);
+/// Whether it multiplies by one matrix: nn.dense, nn.matmul, and nn.contrib_dense_pack.
+bool is_matrix_product(const Call& call);
 /// The number that all elements of a constant are; nothing for other expressions, and where it has none.
 std::optional<double> filled_value(const Expr& e);
 /// Whether that is exactly `value`: constants of exporters are written, not computed.

@@ -78,7 +78,7 @@ class HalfWidener final : public ExprMutator {
     if (op && moves(*op) && is_half(e) && chooses_held(e->args[0]))
       return held(e, call(op->name, halves(e->args), e->attrs));
     if (op && op->narrow == NarrowRule::kProduct && is_half(e->args[0]) && is_half(e->args[1]) &&
-        costs_.pays(*e, kFloat16))
+        !(is_matrix_product(*e) && e->args[1].as<Constant>()) && costs_.pays(*e, kFloat16))
       return call(op->name, halves(e->args), op->product->with_sums_of(e->attrs, kFloat32));
     // Passes that look for quantization see nothing between a product and its operands.
     if (is_cast_to_itself(*e)) return visit(e->args[0]);
