@@ -10,6 +10,30 @@
 namespace lathe::relay {
 namespace {
 
+double bytes_of(const Type& type) {
+  if (const auto* tuple = type.as<TupleType>()) {
+    double sum = 0;
+    for (const Type& item : tuple->items) sum += bytes_of(item);
+    return sum;
+  }
+  const auto* tensor = type.as<TensorType>();
+  if (!tensor || !has_constant_shape(*tensor)) return 0;
+  double bytes = tensor->dtype.bytes();
+  for (int64_t extent : constant_shape(*tensor)) bytes *= static_cast<double>(extent);
+  return bytes;
+}
+
+/// What is repeated until it is large (a mask for each head of each row of a batch) is read where it is used
+/// sooner than its repetitions are: from memory, which a module would be full of.
+bool grows_too_far(const Call& call) {
+  constexpr double kLarge = 16 << 20, kTimes = 4;
+  const double made = bytes_of(call.checked_type);
+  if (made <= kLarge) return false;
+  double read = 0;
+  for (const Expr& arg : call.args) read += bytes_of(arg->checked_type);
+  return made > kTimes * read;
+}
+
 /// Finds the largest constant expressions, in an order that depends on the program alone.
 class Finder {
  public:
@@ -41,7 +65,7 @@ class Finder {
     const Op* op = call ? operator_of(Expr(call)) : nullptr;
     // Constructors, functions and branches are left: nothing could compute them here.
     // Random numbers, say, are anew in each run.
-    return op && op->compute && !op->stateful && all_constant(call->args);
+    return op && op->compute && !op->stateful && all_constant(call->args) && !grows_too_far(*call);
   }
 
   /// Something that is not constant wants the value of `node`.

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "core/relay/analysis/call_type.h"
+#include "core/relay/ops/attrs_tensor.h"
 
 namespace lathe::relay {
 namespace {
@@ -66,6 +67,27 @@ TEST(FoldConstant, LeavesAModuleWithNothingToFoldAsItIs) {
   Calls calls;
   EXPECT_EQ(fold_constant(module, std::ref(calls)), module);
   EXPECT_EQ(calls.count, 0);
+}
+
+/// 32 MiB of one number, which is folded.
+TEST(FoldConstant, LeavesWhatIsRepeatedUntilItIsLarge) {
+  Var x = scalar_param();
+  auto repeated = [&](int64_t rows) {
+    const Expr five = typed_call("add", {number(2), number(3)});
+    const Expr many = typed_call("broadcast_to", {five}, make<InitAttrs>(std::vector<int64_t>{rows, 1024}));
+    const Evaluate zero = [](const std::vector<Expr>& closed) {
+      std::vector<Tensor> values;
+      for (const Expr& e : closed)
+        values.push_back(zeros(constant_shape(*e->checked_type.as<TensorType>()), kFloat32));
+      return values;
+    };
+    const Module folded = fold_constant(module_of(x, typed_call("add", {x, many})), zero);
+    return folded->functions.at("main")->body.as<Call>()->args[1];
+  };
+  EXPECT_TRUE(repeated(4096).as<Constant>()) << "16 MiB";
+  const Expr large = repeated(8192);
+  ASSERT_TRUE(large.as<Call>());
+  EXPECT_TRUE(large.as<Call>()->args[0].as<Constant>());
 }
 
 }  // namespace
