@@ -45,6 +45,8 @@ size_t hash_of(const Expr& e) {
     return std::hash<Expr>()(item->tuple) + static_cast<size_t>(item->index);
   const Call& call = *e.as<Call>();
   size_t hash = std::hash<std::string>()(call.callee.as<OpNode>()->name);
+  // Else all slices of one tensor would share a bucket.
+  if (call.attrs) hash = hash * 31 + structural_hash(call.attrs);
   for (const Expr& arg : call.args) hash = hash * 31 + std::hash<Expr>()(arg);
   return hash;
 }
