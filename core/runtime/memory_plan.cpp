@@ -109,30 +109,47 @@ MemoryPlan plan_memory(std::span<const Block> blocks) {
   return plan;
 }
 
-namespace {
-bool live_together(const Block& a, const Block& b) { return a.first <= b.last && b.first <= a.last; }
-}  // namespace
-
 /// For two blocks that live together the lower one is below, or below one that is below, the other: its end
 /// is no higher than where the other begins.
 Stack stack_of(std::span<const Block> blocks, const MemoryPlan& plan) {
   Stack stack{.below = std::vector<std::vector<size_t>>(blocks.size())};
-  for (size_t i = 0; i < blocks.size(); ++i)
+  int64_t steps = 0;
+  for (size_t i = 0; i < blocks.size(); ++i) {
     if (blocks[i].bytes > 0) stack.order.push_back(i);
+    steps = std::max(steps, blocks[i].last + 1);
+  }
   std::stable_sort(stack.order.begin(), stack.order.end(),
                    [&](size_t a, size_t b) { return plan.offsets[a] < plan.offsets[b]; });
-  std::vector<std::vector<bool>> lower(blocks.size(), std::vector<bool>(blocks.size()));
-  for (size_t place = 0; place < stack.order.size(); ++place) {
-    const size_t i = stack.order[place];
-    // From the top: one that is below a block found before is needless.
-    for (size_t next = place; next-- > 0;) {
-      const size_t j = stack.order[next];
-      if (lower[i][j] || !live_together(blocks[i], blocks[j])) continue;
+  LiveBlocks lower(steps);
+  std::vector<size_t> place(blocks.size());  // in the order, from 1
+  // Of a block: the place of the last one with which it lives, and of the last one that has it below.
+  std::vector<size_t> lives_with(blocks.size()), is_below(blocks.size());
+  std::vector<size_t> together, reached;
+  for (size_t now = 1; now <= stack.order.size(); ++now) {
+    const size_t i = stack.order[now - 1];
+    together.clear();
+    lower.for_each_live(blocks[i].first, blocks[i].last, [&](size_t j) {
+      together.push_back(j);
+      lives_with[j] = now;
+    });
+    // From the top: one that is below a block found before is needless. Only what lives with `i` is walked
+    // through, or a plan of long sequences would be walked through for each of its blocks.
+    std::sort(together.begin(), together.end(), [&](size_t a, size_t b) { return place[a] > place[b]; });
+    for (size_t j : together) {
+      if (is_below[j] == now) continue;
       stack.below[i].push_back(j);
-      lower[i][j] = true;
-      for (size_t k = 0; k < blocks.size(); ++k)
-        if (lower[j][k]) lower[i][k] = true;
+      for (reached = {j}; !reached.empty();) {
+        const size_t from = reached.back();
+        reached.pop_back();
+        for (size_t k : stack.below[from]) {
+          if (lives_with[k] != now || is_below[k] == now) continue;
+          is_below[k] = now;
+          reached.push_back(k);
+        }
+      }
     }
+    place[i] = now;
+    lower.add(i, blocks[i].first, blocks[i].last);
   }
   return stack;
 }
