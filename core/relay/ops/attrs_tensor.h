@@ -82,6 +82,11 @@ struct StridedSliceAttrs final : AttrsOf<StridedSliceAttrs> {
   Ints begin, end, strides;
   std::string slice_mode = "end";
   std::optional<Ints> axes;
+  /// Of the k-th slice: one number stands for all, no number for 1; there is none by which "size" counts.
+  int64_t stride(size_t k) const {
+    if (slice_mode == "size" || strides.empty()) return 1;
+    return strides.size() == 1 ? strides[0] : strides[k];
+  }
   static constexpr auto kName = "StridedSliceAttrs";
   static constexpr auto kKind = 0;
   static constexpr auto fields = std::tuple{

@@ -183,13 +183,7 @@ Relation quantized_conv_type(RelationContext& c, const Attrs& attrs) {
 /// Channels second in data and result, first in the weight.
 template <int kRank>
 std::optional<ProductAxes> conv_axes(const Attrs& attrs, size_t, size_t) {
-  const ConvAttrs& a = attrs_as<ConvAttrs>(attrs);
-  std::string data = "NC" + spatial_letters(kRank), kernel = "OI" + spatial_letters(kRank);
-  auto is = [](const std::string& layout, const std::string& usual) {
-    return layout.empty() || layout == usual;
-  };
-  if (!is(a.data_layout, data) || !is(a.kernel_layout, kernel) || !is(a.out_layout, data))
-    return std::nullopt;
+  if (!is_plain(attrs_as<ConvAttrs>(attrs), kRank)) return std::nullopt;
   ProductAxes axes{.weight = 0, .result = 1};
   for (int64_t axis = 1; axis < kRank + 2; ++axis) axes.summed.push_back(axis);
   return axes;

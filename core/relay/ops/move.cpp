@@ -18,14 +18,12 @@ std::vector<std::optional<Slice>> slices_of(const StridedSliceAttrs& a, const Sh
     // Of an extent that has not even a name nothing can be normalized.
     if (shape[d].as<Any>()) continue;
     int64_t begin = a.begin[k], end = k < a.end.size() ? a.end[k] : INT64_MAX;
-    int64_t stride = a.strides.empty() ? 1 : a.strides.size() == 1 ? a.strides[0] : a.strides[k];
     // `end` is a number of elements then; a negative one means all that follow.
     if (a.slice_mode == "size") {
       const bool to_end = end < 0 || end >= kBeyondAnyAxis || (begin < 0 && begin + end >= 0);
       end = to_end ? INT64_MAX : begin + end;
-      stride = 1;
     }
-    slices[d] = numpy_slice(begin, end, stride, shape[d]);
+    slices[d] = numpy_slice(begin, end, a.stride(k), shape[d]);
   }
   return slices;
 }

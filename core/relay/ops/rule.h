@@ -19,12 +19,6 @@ using Shape = std::vector<Expr>;
 using Buffers = std::vector<Buffer>;
 using Inputs = std::span<const Buffer>;
 
-/// Data NCHW and weight OIHW, said or by default.
-inline bool is_plain(const ConvAttrs& a) {
-  auto is = [](const std::string& layout, const char* usual) { return layout.empty() || layout == usual; };
-  return is(a.data_layout, "NCHW") && is(a.kernel_layout, "OIHW") && is(a.out_layout, "NCHW");
-}
-
 /// The attributes as `A`; the defaults when the call has none.
 template <typename A>
 const A& attrs_as(const Attrs& attrs) {

@@ -4,6 +4,14 @@
 
 namespace lathe::relay::ops {
 
+bool is_plain(const ConvAttrs& a, int rank) {
+  const std::string letters = spatial_letters(rank);
+  const auto is = [&](const std::string& layout, const char* channels) {
+    return layout.empty() || layout == channels + letters;
+  };
+  return is(a.data_layout, "NC") && is(a.kernel_layout, "OI") && is(a.out_layout, "NC");
+}
+
 Layout layout_or(const std::string& text, const std::string& leading, int rank) {
   return Layout::parse(text.empty() ? leading + spatial_letters(rank) : text);
 }

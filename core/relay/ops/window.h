@@ -10,6 +10,8 @@ namespace lathe::relay::ops {
 inline std::string spatial_letters(int rank) {
   return std::string("DHW").substr(3 - static_cast<size_t>(rank));
 }
+/// Data NC and weight OI, then the spatial letters: said or by default.
+bool is_plain(const ConvAttrs& a, int rank = 2);
 /// The layout `text`, or the default one: `leading` then the spatial letters.
 Layout layout_or(const std::string& text, const std::string& leading, int rank);
 

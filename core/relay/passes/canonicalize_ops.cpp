@@ -14,7 +14,8 @@ class Canonicalizer final : public ExprMutator {
     const auto* call = rebuilt.as<Call>();
     const auto* op = call->callee.as<OpNode>();
     if (op && op->name == "nn.bias_add") return bias_add(*call);
-    if (op && op->name == "nn.conv1d" && is_plain(*call)) return convolution_of_rows(*call);
+    if (op && op->name == "nn.conv1d" && ops::is_plain(ops::attrs_as<ConvAttrs>(call->attrs), 1))
+      return convolution_of_rows(*call);
     return rebuilt;
   }
 
@@ -27,13 +28,6 @@ class Canonicalizer final : public ExprMutator {
     Expr bias = call.args[1];
     if (after > 0) bias = typed_call("expand_dims", {bias}, make<ExpandDimsAttrs>(int64_t{1}, after));
     return typed_call("add", {call.args[0], bias});
-  }
-
-  static bool is_plain(const Call& conv1d) {
-    const ConvAttrs& a = ops::attrs_as<ConvAttrs>(conv1d.attrs);
-    return (a.data_layout.empty() || a.data_layout == "NCW") &&
-           (a.kernel_layout.empty() || a.kernel_layout == "OIW") &&
-           (a.out_layout.empty() || a.out_layout == "NCW");
   }
 
   /// Channels, groups and what the sum is stored as stay.

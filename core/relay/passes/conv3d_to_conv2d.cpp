@@ -156,12 +156,10 @@ bool is_convolution(const Call& call) {
   if (!op || op->name != "nn.conv3d" || !is_volume(call.args[0]) || !constant_type_of(call.args[1]))
     return false;
   const ConvAttrs& a = ops::attrs_as<ConvAttrs>(call.attrs);
-  auto is = [](const std::string& layout, const char* usual) { return layout.empty() || layout == usual; };
   Convolution c(call);
   const bool moves_groups = a.groups > 1 && !c.is_depthwise() && c.kernel[2] > 1;
   if (moves_groups && !constant_type_of(call.args[0])) return false;
-  return is(a.data_layout, "NCDHW") && is(a.kernel_layout, "OIDHW") && is(a.out_layout, "NCDHW") &&
-         is_at_most(c.result[2], kMostDepths) && c.kernel[2] <= kMostDepths &&
+  return ops::is_plain(a, 3) && is_at_most(c.result[2], kMostDepths) && c.kernel[2] <= kMostDepths &&
          is_at_most(c.result[0], kMostBatch);
 }
 

@@ -186,12 +186,8 @@ bool is_convolution(const Call& e) {
   if (!op || (op->name != "nn.conv1d" && op->name != "nn.conv2d" && op->name != "nn.conv3d")) return false;
   const ConvAttrs& a = ops::attrs_as<ConvAttrs>(e.attrs);
   Ints image = shape_of(e.args[0]), kernel = shape_of(e.args[1]);
-  if (image.size() < 3 || image.size() != kernel.size() || a.pad_value != 0) return false;
-  const std::string letters = ops::spatial_letters(static_cast<int>(image.size()) - 2);
-  auto is = [&](const std::string& layout, const char* channels) {
-    return layout.empty() || layout == channels + letters;
-  };
-  return is(a.data_layout, "NC") && is(a.kernel_layout, "OI") && is(a.out_layout, "NC");
+  return image.size() >= 3 && image.size() == kernel.size() && a.pad_value == 0 &&
+         ops::is_plain(a, static_cast<int>(image.size()) - 2);
 }
 
 /// What `change` makes of a convolution and its operands; null: it stays.

@@ -2,27 +2,13 @@
 
 #include "core/relay/analysis/call_type.h"
 #include "core/relay/analysis/calls.h"
+#include "core/relay/analysis/uses.h"
 #include "core/relay/functor.h"
 #include "core/relay/ops/attrs_tensor.h"
+#include "core/relay/ops/window.h"
 
 namespace lathe::relay {
 namespace {
-
-/// How often each expression is an operand.
-class UseCounter final : public ExprVisitor {
- public:
-  int uses(const Expr& e) const {
-    const int* found = counts_.find(e.get());
-    return found ? *found : 0;
-  }
-
- private:
-  void visit_default(const Expr& e) override {
-    for_each_operand(e, [&](const Expr& operand, bool) { ++counts_[operand.get()]; });
-    ExprVisitor::visit_default(e);
-  }
-  NodeMap<int> counts_;
-};
 
 /// A constant with one number for each channel, and 1 elsewhere: (1, c, 1, 1), (c, 1, 1) or one number.
 bool scales_channels(const Expr& scale, int64_t channels, size_t axes_after) {
@@ -36,7 +22,7 @@ bool scales_channels(const Expr& scale, int64_t channels, size_t axes_after) {
 
 class Folder final : public ExprMutator {
  public:
-  explicit Folder(const UseCounter& uses) : uses_(uses) {}
+  explicit Folder(const Uses& uses) : uses_(uses) {}
 
  private:
   Expr visit_call(const Ref<Call>& e) override {
@@ -50,7 +36,7 @@ class Folder final : public ExprMutator {
   Expr scaled(const Expr& value, const Expr& scale, const Type& result) {
     // Another user wants the value as it was. A scale that broadcasts the value to a larger shape is more
     // than a scale.
-    if (!scale.as<Constant>() || uses_.uses(value) != 1 || !structural_equal(value->checked_type, result))
+    if (!scale.as<Constant>() || uses_.of(value) != 1 || !structural_equal(value->checked_type, result))
       return {};
     if (const auto* add = call_of(value, "add")) {
       for (size_t side : {0, 1}) {
@@ -69,11 +55,7 @@ class Folder final : public ExprMutator {
 
   /// Only where the output channel is the weight's first axis and the result's second.
   Expr scaled_conv(const Call& conv, const Expr& scale) {
-    const auto* attrs = conv.attrs.as<ConvAttrs>();
-    bool plain = !attrs || ((attrs->data_layout.empty() || attrs->data_layout == "NCHW") &&
-                            (attrs->kernel_layout.empty() || attrs->kernel_layout == "OIHW") &&
-                            attrs->out_layout.empty());
-    return plain ? scaled_weight(conv, scale, 2, 3) : Expr();
+    return ops::is_plain(ops::attrs_as<ConvAttrs>(conv.attrs)) ? scaled_weight(conv, scale, 2, 3) : Expr();
   }
 
   /// The weight's first axis is the output channel, `weight_axes_after` axes follow it; in the result
@@ -97,7 +79,7 @@ class Folder final : public ExprMutator {
     return seal(std::move(copy));
   }
 
-  const UseCounter& uses_;
+  const Uses& uses_;
 };
 
 }  // namespace
@@ -105,8 +87,7 @@ class Folder final : public ExprMutator {
 Module fold_scale_axis(const Module& module) {
   return map_functions(module, [](const Ref<Function>& function) {
     // Counted once, before rewriting: the folder asks about nodes of the function as it was.
-    UseCounter uses;
-    uses.visit(function);
+    const Uses uses(function);
     return Folder(uses).visit_as(function);
   });
 }

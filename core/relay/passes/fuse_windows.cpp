@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/relay/analysis/calls.h"
+#include "core/relay/analysis/uses.h"
 #include "core/relay/functor.h"
 #include "core/relay/op.h"
 #include "core/relay/ops/attrs_nn.h"
@@ -92,23 +93,9 @@ bool belongs_together(const Function& producer, const Function& consumer, const 
          (is_pointwise(last) || input_channels(last) <= kFewChannels);
 }
 
-/// How often each expression is an operand.
-class Uses : public ExprVisitor {
- public:
-  size_t of(const Expr& e) const { return uses_.at(e.get()); }
-
- private:
-  void visit_default(const Expr& e) override {
-    for_each_operand(e, [&](const Expr& operand, bool) { ++uses_[operand.get()]; });
-    ExprVisitor::visit_default(e);
-  }
-
-  NodeMap<size_t> uses_;
-};
-
 class FuseWindows : public ExprMutator {
  public:
-  explicit FuseWindows(const Ref<Function>& function) { uses_.visit(function); }
+  explicit FuseWindows(const Ref<Function>& function) : uses_(function) {}
 
  private:
   Expr visit_function(const Ref<Function>& e) override {

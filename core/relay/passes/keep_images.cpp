@@ -84,8 +84,9 @@ class KeepImages final : public ExprMutator {
   Expr of_images(const Call& e, const Op& op) {
     switch (op.layout) {
       case LayoutRule::kElementwise:
+        return element_by_element(e, op, e.attrs);
       case LayoutRule::kSlope:
-        return element_by_element(e, op);
+        return slope(e, op);
       case LayoutRule::kConcatenation:
         return concatenation(e);
       case LayoutRule::kPadding:
@@ -99,7 +100,7 @@ class KeepImages final : public ExprMutator {
     }
   }
 
-  Expr element_by_element(const Call& e, const Op& op) {
+  Expr element_by_element(const Call& e, const Op& op, const Attrs& attrs) {
     bool any = false;
     for (const Expr& arg : e.args) {
       any |= is_image(arg);
@@ -108,7 +109,13 @@ class KeepImages final : public ExprMutator {
     if (!any) return {};
     std::vector<Expr> args;
     for (const Expr& arg : e.args) args.push_back(operand(arg));
-    return typed_call(op.name, args, e.attrs);
+    return typed_call(op.name, args, attrs);
+  }
+
+  /// Of one number for each place along an axis.
+  Expr slope(const Call& e, const Op& op) {
+    const int64_t axis = attrs_as<ChannelAttrs>(e.attrs).axis;
+    return element_by_element(e, op, make<ChannelAttrs>(axis_of_image(axis)));
   }
 
   Expr concatenation(const Call& e) {

@@ -423,6 +423,18 @@ TEST(AlterLayout, ChannelsBecomePixelsInBlocks) {
   }
 }
 
+/// One stride stands for all axes: every other channel is in no block.
+TEST(AlterLayout, AStrideOfAllAxesIsThatOfTheChannels) {
+  for (int64_t stride : {1, 2}) {
+    Net n({1, 8, 4, 4});
+    auto cut = std::make_unique<StridedSliceAttrs>();
+    cut->begin = {0, 0}, cut->end = {4, 64}, cut->strides = {stride}, cut->axes = Ints{2, 1};
+    Expr x = typed_call("strided_slice", {n.conv(n.data(), 64, 1)}, seal(std::move(cut)));
+    Ref<Function> f = altered(n.main(n.relu(x)), 16);
+    EXPECT_EQ(f->body.as<Call>()->callee.as<OpNode>()->name, stride == 1 ? "layout_transform" : "nn.relu");
+  }
+}
+
 TEST(AlterLayout, KeepsWhatHasNoBlock) {
   Net n({1, 8, 4, 4});
   Ref<Function> f = altered(n.main(n.relu(n.conv(n.data(), 3, 3))), 8);

@@ -5,6 +5,7 @@
 #include "core/arith/simplify.h"
 #include "core/arith/typical_dims.h"
 #include "core/relay/analysis/call_type.h"
+#include "core/relay/ops/window.h"
 #include "core/relay/passes/alter_layout/blocked_graph.h"
 
 namespace lathe::relay {

@@ -94,7 +94,7 @@ Blocked block_slice(BlockedGraph& graph, const Ref<Call>& e) {
     axis = axis < 0 ? axis + 4 : axis;
     if (axis != 1) continue;
     int64_t &begin = altered->begin[i], &end = altered->end[i];
-    const bool by_one = a.slice_mode == "end" && (i >= a.strides.size() || a.strides[i] == 1);
+    const bool by_one = a.slice_mode == "end" && a.stride(i) == 1;
     end = std::min(end, data.channels);
     if (!by_one || !are_blocks(data, begin, end)) return {};
     data.channels = end - begin;
