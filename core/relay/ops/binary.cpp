@@ -13,6 +13,15 @@ template <BinaryOp kOp>
 Expr swapped(Expr a, Expr b) {
   return binary(kOp, b, a);
 }
+/// The least or the largest, NaN where one is NaN (NumPy's rule): the scalar operators pass on that of `a`
+/// alone, which is one instruction.
+template <BinaryOp kOp>
+Expr extreme(Expr a, Expr b) {
+  const Expr chosen = binary(kOp, a, b);
+  const auto* number = b.as<FloatImm>();
+  const bool may_be_nan = b.dtype().is_float() && !(number && number->value == number->value);
+  return may_be_nan ? select(intrinsic(Intrinsic::kIsNan, b), b, chosen) : chosen;
+}
 Expr floor_divide(Expr a, Expr b) {
   return a.dtype().is_float() ? intrinsic(Intrinsic::kFloor, div(a, b)) : floordiv(a, b);
 }
@@ -83,8 +92,8 @@ constexpr Op kBinaryOps[] = {
     arithmetic<BinaryOp::kMul>("multiply", "a * b."),
     arithmetic<BinaryOp::kDiv>("divide", "a / b; integers truncate toward zero, and by 0 give 0."),
     arithmetic<BinaryOp::kMod>("mod", "Remainder with the sign of a; of integers by 0 it is 0."),
-    arithmetic<BinaryOp::kMin>("minimum", "The smaller one."),
-    arithmetic<BinaryOp::kMax>("maximum", "The larger one."),
+    row("minimum", "The smaller one; NaN where one is NaN.", map2<extreme<BinaryOp::kMin>>),
+    row("maximum", "The larger one; NaN where one is NaN.", map2<extreme<BinaryOp::kMax>>),
     integral<BinaryOp::kBitAnd>("bitwise_and", "Bits set in both."),
     integral<BinaryOp::kBitOr>("bitwise_or", "Bits set in either."),
     integral<BinaryOp::kBitXor>("bitwise_xor", "Bits set in one of them."),

@@ -93,6 +93,17 @@ TEST(ElementwiseOps, BinaryBroadcast) {
                  }}});
 }
 
+TEST(ElementwiseOps, ExtremesAreNanWhereOneIs) {
+  const float nan = std::nanf("");
+  const Tensor a = tensor_of<float>({1, nan, 1, nan}, {4}, kFloat32),
+               b = tensor_of<float>({2, 2, nan, nan}, {4}, kFloat32);
+  for (const char* op : {"minimum", "maximum"}) {
+    const Tensor y = run_op(op, {}, {a, b})[0];
+    EXPECT_EQ(y.value(0), op == std::string("maximum") ? 2 : 1);
+    for (int64_t i = 1; i < 4; ++i) EXPECT_TRUE(std::isnan(y.value(i))) << op << " " << i;
+  }
+}
+
 TEST(ElementwiseOps, IntegersTruncateAndFloor) {
   Tensor a = tensor_of<int32_t>({7, -7, 7, -7}, {4}, kInt32),
          b = tensor_of<int32_t>({2, 2, -2, -2}, {4}, kInt32);
