@@ -300,6 +300,9 @@ function parseArguments(list, command, more = {}, defaults = {}) {
       case '--untuned': options.tuning.push('--untuned'); break;
       case '--max-relative-error': options.tuning.push(flag, value()); break;
       case '--json': options.json = true; break;
+      case '-h': case '--help':
+        console.log(`usage: ./run bench ${command}`);
+        return process.exit(0);
       default: {
         if (!more[flag]) usage(`unknown option ${flag}`);
         const text = value();
