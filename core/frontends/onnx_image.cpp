@@ -96,15 +96,21 @@ std::vector<Tap> taps_of(const Value& x, const Axis& axis, const std::string& mo
           tap(plus(first, number(x, 2)), far_weight(plus(rest, one)), axis)};
 }
 
+/// An image of (n, channels, pixels), or (n, pixels, channels): a pixel's channels are vectors then.
+struct Pixels {
+  Value image;
+  bool channels_last;
+};
+
 /// The sum over all combinations of taps, one of each axis from `axis` on; `chosen` is that of the axes
-/// before. Image (n, channels, pixels), places (n, out...); gives (n, channels, out...).
-Value sampled(const Value& image, const std::vector<std::vector<Tap>>& taps, std::span<const Expr> extents,
+/// before. Places (n, out...); gives (n, channels, out...), or (n, out..., channels).
+Value sampled(const Pixels& pixels, const std::vector<std::vector<Tap>>& taps, std::span<const Expr> extents,
               size_t axis, const Tap& chosen) {
   if (axis == taps.size()) {
-    Value pixel =
-        emit("take", {image, chosen.index}, make<relay::TakeAttrs>(int64_t{1}, std::optional<int64_t>(2)));
+    const std::optional<int64_t> along = pixels.channels_last ? 1 : 2;
+    Value pixel = emit("take", {pixels.image, chosen.index}, make<relay::TakeAttrs>(int64_t{1}, along));
     std::vector<Expr> dims = dims_of(chosen.index);
-    dims.insert(dims.begin() + 1, Expr(1));
+    dims.insert(pixels.channels_last ? dims.end() : dims.begin() + 1, Expr(1));
     auto aligned = [&](const Value& value) { return reshape_to(value, dims); };
     if (chosen.inside) pixel = choose(aligned(chosen.inside), pixel, number(pixel, 0));
     return chosen.weight ? times(pixel, aligned(cast_to(chosen.weight, type_of(pixel).dtype))) : pixel;
@@ -116,7 +122,7 @@ Value sampled(const Value& image, const std::vector<std::vector<Tap>>& taps, std
     Tap joined{chosen.index ? plus(times(chosen.index, stride), next.index) : next.index,
                chosen.weight && next.weight ? times(chosen.weight, next.weight) : next.weight,
                both(chosen.inside, next.inside)};
-    Value part = sampled(image, taps, extents, axis + 1, joined);
+    Value part = sampled(pixels, taps, extents, axis + 1, joined);
     sum = sum ? plus(sum, part) : part;
   }
   return sum;
@@ -164,7 +170,15 @@ Values grid_sample(const Node& node) {
     taps.push_back(taps_of(pixels_of(place, axis), axis, mode));
   }
   Value image = reshape_to(node.in(0), {shape[0], shape[1], elements_of(extents)});
-  return {sampled(image, taps, extents, 0, {})};
+  // Each pixel of few channels is gathered; of many its place is worked out once, and its channels are a
+  // vector.
+  constexpr int64_t kManyChannels = 8;
+  if (!as_int(shape[1]) || int_value(shape[1]) < kManyChannels)
+    return {sampled({image, /*channels_last=*/false}, taps, extents, 0, {})};
+  Value result = sampled({transposed(image, {0, 2, 1}), /*channels_last=*/true}, taps, extents, 0, {});
+  Ints channels_first{0, static_cast<int64_t>(axes) + 1};
+  for (size_t d = 0; d < axes; ++d) channels_first.push_back(static_cast<int64_t>(d) + 1);
+  return {transposed(result, channels_first)};
 }
 
 /// Places (n, spatial..., axes) that matrices (n, axes, axes + 1) move the points of a regular grid to.
@@ -293,12 +307,12 @@ MovedWindow moved_window(const Node& node, const Ints& data, const Ints& weight,
   return w;
 }
 
-/// Where along axis d each tap of each result lies before it is moved: (1, taps * results).
+/// Where along axis d each tap of each result lies before it is moved: (1, results * taps).
 Value unmoved_places(const Node& node, const MovedWindow& w, size_t d, const Ints& offsets) {
   const int64_t results = offsets[2] * offsets[3];
-  Tensor places(node.constant_shape({1, w.taps() * results}), kFloat32);
+  Tensor places(node.constant_shape({1, results * w.taps()}), kFloat32);
   for (int64_t i = 0; i < places.size(); ++i) {
-    const int64_t tap = i / results, result = i % results;
+    const int64_t result = i / w.taps(), tap = i % w.taps();
     const int64_t of_tap = d == 0 ? tap / w.kernel[1] : tap % w.kernel[1],
                   of_result = d == 0 ? result / offsets[3] : result % offsets[3];
     places.set_integer(i, of_result * w.strides[d] - w.pads[d] + of_tap * w.dilations[d]);
@@ -307,7 +321,7 @@ Value unmoved_places(const Node& node, const MovedWindow& w, size_t d, const Int
 }
 
 /// A convolution whose taps are moved: a pair (y, x) for each tap, result and group of channels. The moved
-/// pixels are the channels of a convolution of single pixels.
+/// pixels of a result are a row that the weights multiply.
 Values deform_conv(const Node& node) {
   const Ints data = node.shape(0), weight = node.shape(1), offsets = node.shape(2);
   const MovedWindow w = moved_window(node, data, weight, offsets);
@@ -317,24 +331,40 @@ Values deform_conv(const Node& node) {
       offsets[0] != data[0] || offsets[1] != 2 * moved * taps)
     node.reject("data of shape {}, a weight of {} and offsets of {} in {} groups and {} of offsets",
                 shape_text(data), shape_text(weight), shape_text(offsets), groups, moved);
-  const int64_t images = data[0] * moved;
-  const Value moves = reshape(node.in(2), {images, taps, 2, results});
+  const int64_t images = data[0] * moved, channels = data[1] / moved;
+  // Of each image (results, taps), so that the taps of a result lie one behind the other.
+  const auto by_results = [&](const Value& given, int64_t each) {
+    return transposed(reshape(given, {images, taps, each, results}), {0, 3, 1, 2});
+  };
+  const Value moves = by_results(node.in(2), 2);
   std::vector<std::vector<Tap>> places;
   for (size_t d = 0; d < 2; ++d) {
     const auto axis = static_cast<int64_t>(d);
-    const Value by = reshape(sliced(moves, 2, axis, axis + 1), {images, taps * results});
+    const Value by = reshape(sliced(moves, 3, axis, axis + 1), {images, results * taps});
     const Value at = plus(by, cast_to(unmoved_places(node, w, d, offsets), type_of(by).dtype));
     places.push_back(taps_of(at, {data[d + 2], false, Padding::kZeros}, "linear"));
   }
-  const Value image = reshape(node.in(0), {images, data[1] / moved, data[2] * data[3]});
-  Value pixels = sampled(image, places, std::vector<Expr>{data[2], data[3]}, 0, {});
-  if (node.has(4)) pixels = times(pixels, reshape(node.in(4), {images, 1, taps * results}));
-  auto attrs = std::make_unique<relay::ConvAttrs>();
-  attrs->groups = groups, attrs->channels = weight[0], attrs->kernel_size = {1, 1};
-  Value result = emit("nn.conv2d",
-                      {reshape(pixels, {data[0], data[1] * taps, offsets[2], offsets[3]}),
-                       reshape(node.in(1), {weight[0], weight[1] * taps, 1, 1})},
-                      seal(std::move(attrs)));
+  const Value image = transposed(reshape(node.in(0), {images, channels, data[2] * data[3]}), {0, 2, 1});
+  Value pixels = sampled({image, /*channels_last=*/true}, places, std::vector<Expr>{data[2], data[3]}, 0, {});
+  if (node.has(4)) pixels = times(pixels, reshape(by_results(node.in(4), 1), {images, results * taps, 1}));
+  pixels = reshape(pixels, {data[0], moved, results, taps, channels});
+  Value result;
+  if (groups == 1) {
+    const Value rows = reshape(transposed(pixels, {0, 2, 1, 3, 4}), {data[0] * results, taps * data[1]});
+    const Value weights = reshape(node.in(1), {weight[0], moved, channels, taps});
+    result =
+        emit("nn.dense", {rows, reshape(transposed(weights, {0, 1, 3, 2}), {weight[0], taps * data[1]})});
+    result = transposed(reshape(result, {data[0], results, weight[0]}), {0, 2, 1});
+    result = reshape(result, {data[0], weight[0], offsets[2], offsets[3]});
+  } else {
+    auto attrs = std::make_unique<relay::ConvAttrs>();
+    attrs->groups = groups, attrs->channels = weight[0], attrs->kernel_size = {1, 1};
+    pixels = transposed(pixels, {0, 1, 4, 3, 2});
+    result = emit("nn.conv2d",
+                  {reshape(pixels, {data[0], data[1] * taps, offsets[2], offsets[3]}),
+                   reshape(node.in(1), {weight[0], weight[1] * taps, 1, 1})},
+                  seal(std::move(attrs)));
+  }
   return {node.has(3) ? emit("nn.bias_add", {result, node.in(3)}, make<relay::ChannelAttrs>(1)) : result};
 }
 

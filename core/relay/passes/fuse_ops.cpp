@@ -7,6 +7,7 @@
 #include "core/relay/analysis/calls.h"
 #include "core/relay/functor.h"
 #include "core/relay/op.h"
+#include "core/relay/ops/attrs_tensor.h"
 
 namespace lathe::relay {
 namespace {
@@ -72,6 +73,27 @@ bool divides_by_open_sizes(const Op& op, const Expr& e) {
   return false;
 }
 
+/// What `take` reads rows of, where a transposition made them rows, reshaped or not: within the kernel that
+/// takes them they would be read element by element. Unless few are taken of many.
+bool takes_transposed_rows(const Call& call) {
+  const auto* take = call.attrs.as<TakeAttrs>();
+  if (!take || !take->axis) return false;
+  const auto& data = *call.args[0]->checked_type.as<TensorType>();
+  const auto& taken = *call.checked_type.as<TensorType>();
+  if (has_constant_shape(data) && has_constant_shape(taken) &&
+      shape_size(constant_shape(taken)) < shape_size(constant_shape(data)))
+    return false;
+  const auto rank = static_cast<int64_t>(data.shape.size());
+  if (*take->axis == -1 || *take->axis == rank - 1) return false;
+  const Call* from = call.args[0].as<Call>();
+  if (from && from->attrs.as<ReshapeAttrs>()) from = from->args[0].as<Call>();
+  const auto* transposition = from ? from->attrs.as<TransposeAttrs>() : nullptr;
+  if (!transposition) return false;
+  const std::optional<Ints>& axes = transposition->axes;
+  const auto last = static_cast<int64_t>(from->args[0]->checked_type.as<TensorType>()->shape.size()) - 1;
+  return !axes || (axes->back() != last && axes->back() != -1);
+}
+
 class Graph {
  public:
   explicit Graph(const Expr& body) {
@@ -118,6 +140,7 @@ class Graph {
         bool aligned = op->fusion == Fusion::kBroadcast && same_shape(arg, e);
         use(arg, aligned ? Fusion::kElementwise : self.pattern);
       }
+      if (takes_transposed_rows(*e.as<Call>())) node(e.as<Call>()->args[0]).external = true;
     } else if (e.as<Tuple>()) {
       self.pattern = Fusion::kTuple;
       for (const Expr& item : e.as<Tuple>()->items) use(item, Fusion::kInjective);
