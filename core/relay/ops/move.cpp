@@ -174,9 +174,13 @@ Relation mirror_pad_type(RelationContext& c, const Attrs& attrs) {
   return padded_type(c, a.pad_width, a.mode == "REFLECT" ? 1 : 0);
 }
 
-/// Positions beyond the ends: the nearest element; reflected about the last element; about the edge behind
-/// it.
 Expr nearest_inside(const Expr& at, const Expr& extent) { return min(max(at, Expr(0)), extent - 1); }
+
+/// Positions beyond the ends: the nearest element; reflected about the last element; about the edge behind
+/// it. As choices, which loops are cut at.
+Expr nearest(const Expr& at, const Expr& extent) {
+  return select(less(at, Expr(0)), Expr(0), select(less(at, extent), at, extent - 1));
+}
 Expr reflected(const Expr& at, const Expr& extent) {
   return select(less(at, Expr(0)), Expr(0) - at, select(less(at, extent), at, (extent - 1) * 2 - at));
 }
@@ -203,7 +207,7 @@ Buffers pad(FuncBuilder& f, const Attrs& attrs, Inputs in, const Type& result) {
   const PadAttrs& a = attrs_as<PadAttrs>(attrs);
   if (a.pad_mode != "constant")
     return {pad_by(f, in[0], a.pad_width, tensor_of(result).shape,
-                   a.pad_mode == "edge" ? nearest_inside : reflected)};
+                   a.pad_mode == "edge" ? nearest : reflected)};
   Ints before, after;
   for (const Ints& width : a.pad_width) {
     before.push_back(width[0]);
