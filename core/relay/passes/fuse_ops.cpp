@@ -80,8 +80,9 @@ bool takes_transposed_rows(const Call& call) {
   if (!take || !take->axis) return false;
   const auto& data = *call.args[0]->checked_type.as<TensorType>();
   const auto& taken = *call.checked_type.as<TensorType>();
+  constexpr int64_t kFew = 8;  // a sample takes several rows, each by itself
   if (has_constant_shape(data) && has_constant_shape(taken) &&
-      shape_size(constant_shape(taken)) < shape_size(constant_shape(data)))
+      shape_size(constant_shape(taken)) < shape_size(constant_shape(data)) / kFew)
     return false;
   const auto rank = static_cast<int64_t>(data.shape.size());
   if (*take->axis == -1 || *take->axis == rank - 1) return false;
