@@ -291,19 +291,33 @@ int64_t whole_vectors_near(int64_t value, const Target& target) {
   return (value + step / 2) / step * step;
 }
 
-/// The same where it is the results that are to be whole vectors: of an image of 256 rows (n + 1) // 2 - 5
+std::vector<Expr> extents_of_results(const Func& func) {
+  std::vector<Expr> extents;
+  for (const Buffer& result : std::span(func->params).last(static_cast<size_t>(func->outputs)))
+    extents.insert(extents.end(), result->shape.begin(), result->shape.end());
+  return extents;
+}
+
+/// Along which sums lie in vectors.
+std::vector<Expr> extents_of_reductions(const Func& func) {
+  std::vector<Expr> extents;
+  for (const Ref<Block>& block : all_blocks(func))
+    if (is_reduction(*block)) extents.push_back(block->writes[0].buffer->shape.back());
+  return extents;
+}
+
+/// The same where it is these extents that are to be whole vectors: of an image of 256 rows (n + 1) // 2 - 5
 /// are 123, which has no width that divides it, nor has the product of rows and columns. The next larger
 /// values; as they are where there are none near.
-std::vector<int64_t> with_whole_results(const Func& func, std::vector<int64_t> values, const Target& target) {
+std::vector<int64_t> with_whole(const std::vector<Expr>& extents, const Func& func,
+                                std::vector<int64_t> values, const Target& target) {
   const std::vector<Var> dims = dims_of(*func);
-  const auto results = std::span(func->params).last(static_cast<size_t>(func->outputs));
   const auto is_whole = [&](const Var& dim, const VarMap& numbers) {
-    for (const Buffer& result : results)
-      for (const Expr& extent : result->shape) {
-        if (!uses_var(extent, dim.get())) continue;
-        const Expr value = simplify(substitute(extent, numbers));
-        if (as_int(value) && whole_vectors_near(int_value(value), target) != int_value(value)) return false;
-      }
+    for (const Expr& extent : extents) {
+      if (!uses_var(extent, dim.get())) continue;
+      const Expr value = simplify(substitute(extent, numbers));
+      if (as_int(value) && whole_vectors_near(int_value(value), target) != int_value(value)) return false;
+    }
     return true;
   };
   VarMap numbers;
@@ -328,8 +342,11 @@ Trace open_trace(const Func& func, const Target& target, Rounding rounding) {
   std::vector<int64_t> typical = typical_dims(func);
   for (int64_t& value : typical) value = whole_vectors_near(value, target);
   std::vector<std::vector<int64_t>> sizes{typical};
-  if (auto whole = with_whole_results(func, typical, target); whole != typical)
-    sizes.push_back(std::move(whole));
+  // A window along the rows of what is pooled down their columns has more of these than it has results.
+  for (const std::vector<Expr>& extents : {extents_of_results(func), extents_of_reductions(func)})
+    if (auto whole = with_whole(extents, func, typical, target);
+        std::find(sizes.begin(), sizes.end(), whole) == sizes.end())
+      sizes.push_back(std::move(whole));
   for (int64_t scale : {2, 4}) {
     sizes.push_back(typical);
     // One of a dimension is no size but a case of its own.

@@ -111,9 +111,11 @@ bool is_separable(const Windows& windows) {
 }
 
 /// Neighbouring windows of a stride are no neighbours in memory along the last dimension. Their rows are
-/// combined in vectors first, which leaves few elements to take one by one.
+/// combined in vectors first, which leaves few elements to take one by one. So are those of an open dimension
+/// where it takes fewer steps: what is left is no second reduction then, which would be in whole vectors for
+/// other sizes than the first.
 Buffer pooled_windows(FuncBuilder& f, const Buffer& x, const Shape& shape, const Windows& windows) {
-  constexpr int64_t kLongest = 8;
+  constexpr int64_t kLongest = 8, kLongestOfOpen = 16;
   size_t last = windows.axes.size() - 1;
   auto axis = static_cast<size_t>(windows.axes[last]);
   // A long window written out would be a long expression.
@@ -123,8 +125,10 @@ Buffer pooled_windows(FuncBuilder& f, const Buffer& x, const Shape& shape, const
   Shape rows = shape;
   rows[axis] = x->shape[axis];
   const Buffer of_rows = combined(f, x, rows, windows, 0, last);
-  return strided ? combined_neighbours(f, of_rows, shape, windows, last)
-                 : combined(f, of_rows, shape, windows, last, last + 1);
+  const bool open =
+      axis + 1 == shape.size() && !as_int(shape[axis]) && windows.kernel[last] <= kLongestOfOpen;
+  return strided || open ? combined_neighbours(f, of_rows, shape, windows, last)
+                         : combined(f, of_rows, shape, windows, last, last + 1);
 }
 
 template <int kRank, PoolKind kKind>
