@@ -245,24 +245,25 @@ Values pad(const Node& node) {
 Values tile(const Node& node) {
   if (!is_known(node.in(1))) return tile_at_run_time(node);
   const std::vector<Expr> counts = node.sizes_in(1);
-  if (!holds_handles(node.in(1)))
-    return {emit("tile", {node.in(0)}, make<relay::TileAttrs>(node.ints_in(1)))};
   if (static_cast<int64_t>(counts.size()) != node.rank(0))
     node.reject("{} counts for rank {}", counts.size(), node.rank(0));
-  Value value = node.in(0);
+  const std::vector<Expr>& extents = node.dims(0);
+  const auto is_number = [](const Expr& e) { return as_int(e) != nullptr; };
+  if (!holds_handles(node.in(1)) && std::all_of(extents.begin(), extents.end(), is_number))
+    return {emit("tile", {node.in(0)}, make<relay::TileAttrs>(node.ints_in(1)))};
+  // An axis of its own for each repetition, which becomes one with its extent: no place is divided by a size
+  // that a run alone knows.
+  std::vector<Expr> apart, repeated, together;
   for (size_t d = 0; d < counts.size(); ++d) {
-    if (is_int(counts[d], 1)) continue;
-    const Expr extent = type_of(value).shape[d];
-    Value places = counted_to(relay::simplify_size(extent * counts[d]));
-    if (!is_int(extent, 1))
-      places = emit("floor_mod", {places, number_of(extent)});
-    else
-      places = emit("zeros_like", {places});
-    value = emit("take", {value, places},
-                 make<relay::TakeAttrs>(int64_t{0}, std::optional<int64_t>(static_cast<int64_t>(d)),
-                                        std::string("clip")));
+    if (!is_int(counts[d], 1)) {
+      apart.emplace_back(1);
+      repeated.push_back(counts[d]);
+    }
+    apart.push_back(extents[d]);
+    repeated.push_back(extents[d]);
+    together.push_back(relay::simplify_size(extents[d] * counts[d]));
   }
-  return {value};
+  return {reshape_to(repeated_to(reshape_to(node.in(0), apart), repeated), together)};
 }
 
 constexpr Converter kConverters[] = {

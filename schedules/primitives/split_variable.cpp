@@ -22,7 +22,6 @@ Stmt simplified(const Block& block) {
 void split_variable(Application& a) {
   Path path = a.block(0);
   require_unscheduled(a, path);
-  require_constant_extents(a, path);
   auto block = path.back().cast<Block>();
   int64_t number = a.number(1), factor = a.number(2);
   if (number < 0 || number >= static_cast<int64_t>(block->iters.size()))
@@ -30,6 +29,7 @@ void split_variable(Application& a) {
   const BlockIter whole = block->iters[static_cast<size_t>(number)];
   if (whole.kind != IterKind::kReduce || !block->body.as<Store>())
     a.fail("variable {} of block `{}` is no variable of a reduction", whole.var->name, block->name);
+  if (!as_int(whole.extent)) a.fail("variable {} has no constant extent", whole.var->name);
   if (factor < 1 || int_value(whole.extent) % factor != 0)
     a.fail("factor is {}, must divide the extent {} of {}", factor, int_value(whole.extent), whole.var->name);
   Var group = var(whole.var->name + "o"), place = var(whole.var->name + "i"), group_loop = var(group->name),
