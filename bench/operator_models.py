@@ -1,0 +1,258 @@
+"""Models of one operator each, over element types, axes, windows and ranks, as ONNX files.
+
+usage: operator_models.py FOLDER [--open AXES] [NAME ...]    needs python3-onnx python3-numpy
+
+All of them without names; a name stands for all that begin with it. AXES are those of the first input that stay open, as in 0
+or 2,3: `./run bench open-shapes` races such a build against those for one size. Weights are random, of seed 0. The paths are
+printed. Exit code 2: bad usage.
+"""
+import os
+import sys
+
+import numpy as np
+import onnx
+from onnx import TensorProto as T
+from onnx import helper, numpy_helper
+
+RANDOM = np.random.default_rng(0)
+MODELS = {}
+
+
+def weights(*shape):
+    return (RANDOM.standard_normal(shape) * 0.1).astype('f4')
+
+
+def ints(*values):
+    return np.array(values, np.int64)
+
+
+def model(name, op, inputs, constants=(), outputs=None, dtype=T.FLOAT, opset=18, **attributes):
+    """`inputs`: shapes, or (type, shape), of a, b, ...; `outputs`: their types, of the input's type unless said."""
+    inputs = [each if isinstance(each, tuple) else (dtype, each) for each in inputs]
+    MODELS[name] = (op, inputs, list(constants), outputs or [inputs[0][0]], opset, attributes)
+
+
+def convolutions():
+    def conv(name, x, w, op='Conv', **attributes):
+        model(name, op, [x], [weights(*w)], **attributes)
+
+    conv('conv_first', [1, 3, 224, 224], [32, 3, 3, 3], strides=[2, 2], pads=[1] * 4)
+    conv('conv_7x7', [1, 3, 224, 224], [64, 3, 7, 7], strides=[2, 2], pads=[3] * 4)
+    conv('conv_patches', [1, 3, 224, 224], [192, 3, 16, 16], strides=[16, 16])
+    conv('conv_11x11', [1, 8, 64, 64], [8, 8, 11, 11], pads=[5] * 4)
+    conv('conv_1x7', [1, 33, 30, 90], [40, 33, 1, 7], pads=[0, 3, 0, 3])
+    conv('conv_to_10', [1, 64, 38, 27], [10, 64, 3, 3], pads=[1] * 4)
+    conv('conv_1x1_stride', [1, 96, 41, 41], [64, 96, 1, 1], strides=[2, 2])
+    conv('conv_batch', [8, 32, 28, 28], [64, 32, 3, 3], pads=[1] * 4)
+    conv('conv_groups', [1, 64, 28, 28], [64, 2, 3, 3], pads=[1] * 4, group=32)
+    conv('conv_odd_groups', [1, 45, 30, 30], [75, 15, 3, 3], pads=[1] * 4, group=3)
+    conv('conv_1d', [1, 80, 3000], [384, 80, 3], pads=[1, 1])
+    conv('conv_1d_stride', [1, 384, 3000], [384, 384, 3], pads=[1, 1], strides=[2])
+    conv('conv_3d', [1, 16, 8, 28, 28], [32, 16, 3, 3, 3], pads=[1] * 6)
+    conv('depthwise_1d', [1, 48, 500], [48, 1, 7], group=48, pads=[3, 3])
+    conv('depthwise_3d', [1, 24, 8, 20, 20], [24, 1, 3, 3, 3], group=24, pads=[1] * 6)
+    conv('depthwise_dilated', [1, 60, 40, 40], [60, 1, 3, 3], group=60, pads=[4] * 4, dilations=[4, 4])
+    conv('depthwise_stride', [1, 96, 57, 57], [96, 1, 5, 5], pads=[2] * 4, strides=[2, 2], group=96)
+    conv('depthwise_twice', [1, 32, 28, 28], [64, 1, 3, 3], pads=[1] * 4, group=32)
+    conv('transposed_1d', [1, 64, 200], [64, 32, 8], 'ConvTranspose', strides=[4], pads=[2, 2])
+    conv('transposed_3d', [1, 16, 6, 10, 10], [16, 12, 2, 2, 2], 'ConvTranspose', strides=[2, 2, 2])
+    conv('transposed_groups', [1, 32, 20, 20], [32, 8, 3, 3], 'ConvTranspose', strides=[2, 2], group=4)
+    conv('transposed_stride_3', [1, 20, 17, 17], [20, 15, 5, 5], 'ConvTranspose', strides=[3, 3], pads=[1] * 4)
+    for channels in (1, 3, 8, 12, 32, 64):
+        model(f'grid_sample_{channels}', 'GridSample', [[1, channels, 60, 60], [1, 50, 50, 2]], opset=17)
+    for mode in ('nearest', 'bicubic'):
+        model(f'grid_sample_{mode}', 'GridSample', [[1, 32, 60, 60], [1, 50, 50, 2]], opset=17, mode=mode)
+    deformed = [[1, 32, 40, 40], [32, 32, 3, 3], [1, 18, 40, 40]]
+    model('deform_conv', 'DeformConv', deformed, opset=19, kernel_shape=[3, 3], pads=[1] * 4)
+
+
+def windows():
+    def pool(name, op, x, kernel, **attributes):
+        model(name, op, [x], kernel_shape=kernel, **attributes)
+
+    pool('max_pool', 'MaxPool', [1, 31, 75, 75], [3, 3], strides=[2, 2], pads=[1] * 4)
+    pool('max_pool_1d', 'MaxPool', [4, 40, 501], [3], strides=[2])
+    pool('max_pool_13', 'MaxPool', [1, 64, 20, 20], [13, 13], pads=[6] * 4)
+    pool('average_pool_7', 'AveragePool', [1, 40, 30, 30], [7, 7], pads=[3] * 4)
+    pool('average_pool_3d', 'AveragePool', [1, 16, 10, 20, 20], [2, 2, 2], strides=[2, 2, 2])
+    pool('lp_pool', 'LpPool', [1, 31, 75, 75], [3, 3], strides=[2, 2])
+    model('global_max_pool', 'GlobalMaxPool', [[4, 100, 13, 13]])
+    model('lrn', 'LRN', [[1, 64, 27, 27]], size=5)
+    sizes, scales = np.array([], np.float32), np.array([1, 1, 2, 2], np.float32)
+    model('resize_nearest', 'Resize', [[1, 30, 31, 31]], [sizes, scales], mode='nearest')
+    model('resize_linear', 'Resize', [[1, 30, 31, 31]], [sizes, sizes, ints(1, 30, 77, 50)], mode='linear')
+    model('resize_cubic', 'Resize', [[1, 3, 200, 200]], [sizes, sizes, ints(1, 3, 90, 77)], mode='cubic')
+    model('resize_antialias', 'Resize', [[1, 3, 200, 200]], [sizes, sizes, ints(1, 3, 90, 77)], mode='linear', antialias=1)
+
+
+def rows():
+    model('softmax', 'Softmax', [[32, 128, 1024]])
+    model('softmax_channels', 'Softmax', [[2, 21, 60, 60]], axis=1)
+    model('softmax_short', 'Softmax', [[1000, 7]])
+    model('softmax_words', 'Softmax', [[4, 50257]])
+    model('log_softmax_0', 'LogSoftmax', [[40, 1001]], axis=0)
+    model('layer_norm', 'LayerNormalization', [[197, 333]], [weights(333), weights(333)])
+    model('layer_norm_2', 'LayerNormalization', [[8, 50, 77]], [weights(50, 77), weights(50, 77)], axis=1)
+    model('instance_norm_1d', 'InstanceNormalization', [[4, 40, 501]], [weights(40), weights(40)])
+    model('instance_norm_3d', 'InstanceNormalization', [[1, 20, 10, 21, 21]], [weights(20), weights(20)])
+    for name, op, x, axes in (
+        ('sum_all', 'ReduceSum', [1, 64, 112, 112], None),
+        ('mean_pixels', 'ReduceMean', [1, 256, 56, 56], (2, 3)),
+        ('mean_channels', 'ReduceMean', [1, 256, 56, 56], (1,)),
+        ('mean_middle', 'ReduceMean', [20, 77, 55], (1,)),
+        ('l2_0', 'ReduceL2', [200, 333], (0,)),
+        ('l1_0_2', 'ReduceL1', [20, 30, 111], (0, 2)),
+        ('max_0_1', 'ReduceMax', [40, 37, 65], (0, 1)),
+        ('log_sum_exp', 'ReduceLogSumExp', [300, 500], (0,)),
+    ):
+        model(f'reduce_{name}', op, [x], [ints(*axes)] if axes else [])
+    model('arg_max_0', 'ArgMax', [[300, 500]], outputs=[T.INT64], axis=0)
+    model('arg_min_last', 'ArgMin', [[300, 201]], outputs=[T.INT64], axis=1, select_last_index=1)
+    for name, x, count, axis in (
+        ('10', [300, 500], 10, -1),
+        ('all', [30, 5000], 5000, -1),
+        ('axis_0', [500, 60], 7, 0),
+        ('boxes', [20, 8400], 100, -1),
+        ('words', [4, 50257], 50, -1),
+    ):
+        model(f'top_k_{name}', 'TopK', [x], [ints(count)], [T.FLOAT, T.INT64], axis=axis)
+    model('cumulative_sum', 'CumSum', [[300, 500]], [np.array(1)])
+    model('cumulative_sum_0', 'CumSum', [[300, 200]], [np.array(0)], exclusive=1, reverse=1)
+
+
+def products():
+    for name, x, w in (
+        ('large', [128, 1024], (1024, 4096)),
+        ('one_row', [1, 1024], (1024, 4096)),
+        ('odd', [7, 1000], (1000, 1001)),
+        ('vector', [501], (501, 333)),
+    ):
+        model(f'matmul_{name}', 'MatMul', [x], [weights(*w)])
+    for name, a, b in (
+        ('batched', [96, 17, 64], [96, 64, 17]),
+        ('attention', [12, 197, 64], [12, 64, 197]),
+        ('broadcast', [5, 1, 33, 65], [7, 65, 41]),
+    ):
+        model(f'matmul_{name}', 'MatMul', [a, b])
+    for name, dtype in (('float16', T.FLOAT16), ('float64', T.DOUBLE), ('int32', T.INT32)):
+        model(f'matmul_{name}', 'MatMul', [[67, 129], [129, 211]], dtype=dtype)
+    for name, k, n in (('int8_odd', 200, 100), ('int8', 256, 128)):
+        signed = RANDOM.integers(-100, 100, (k, n)).astype(np.int8)
+        model(f'matmul_{name}', 'MatMulInteger', [[65, k]], [signed], [T.INT32], dtype=T.UINT8)
+    model('einsum_attention', 'Einsum', [[2, 7, 65, 31], [2, 7, 65, 31]], equation='bhid,bhjd->bhij')
+    model('einsum_turned', 'Einsum', [[20, 30, 40], [40, 25]], equation='ijk,kl->lij')
+    model('einsum_rows', 'Einsum', [[20, 30, 40], [20, 30, 40]], equation='ijk,ijk->ij')
+    model('dft_400', 'DFT', [[4, 400, 1]], axis=1)
+    model('dft_512', 'DFT', [[16, 512, 1]], axis=1)
+
+
+def moves():
+    for name, x, order in (
+        ('matrix', [1000, 1003], (1, 0)),
+        ('heads', [8, 196, 12, 64], (0, 2, 1, 3)),
+        ('to_channels_first', [1, 56, 56, 3], (0, 3, 1, 2)),
+        ('to_channels_last', [1, 3, 224, 224], (0, 2, 3, 1)),
+        ('five_axes', [5, 6, 7, 30, 17], (3, 1, 4, 0, 2)),
+    ):
+        model(f'transpose_{name}', 'Transpose', [x], perm=order)
+    model('transpose_uint8', 'Transpose', [[3, 333, 501]], dtype=T.UINT8, perm=(0, 2, 1))
+    model('tile', 'Tile', [[64, 37]], [ints(1, 20)])
+    model('expand', 'Expand', [[64, 1, 37]], [ints(64, 20, 37)])
+    for mode in ('constant', 'edge', 'reflect'):
+        model(f'pad_{mode}', 'Pad', [[1, 20, 50, 50]], [ints(0, 0, 3, 3, 0, 0, 4, 3)], mode=mode)
+    model('depth_to_space', 'DepthToSpace', [[1, 48, 40, 40]], blocksize=2, mode='CRD')
+    model('space_to_depth', 'SpaceToDepth', [[1, 12, 80, 80]], blocksize=2)
+    model('concat_short', 'Concat', [[500, 3], [500, 5], [500, 1]], axis=1)
+    model('split_short', 'Split', [[500, 9]], [ints(3, 5, 1)], [T.FLOAT] * 3, axis=1)
+    model('slice_backwards', 'Slice', [[200, 301]], [ints(300), ints(-400), ints(1), ints(-2)])
+    model('slice_every_third', 'Slice', [[200, 301]], [ints(0), ints(301), ints(1), ints(3)])
+    model('trilu', 'Trilu', [[8, 300, 301]], upper=0)
+    index = (T.INT64, [60])
+    model('gather_rows', 'Gather', [[500, 64], index])
+    model('gather_middle', 'Gather', [[50, 100, 33], index], axis=1)
+    model('gather_last', 'Gather', [[500, 100], index], axis=1)
+    model('gather_elements', 'GatherElements', [[300, 100], (T.INT64, [200, 100])])
+    model('gather_nd', 'GatherND', [[100, 100, 7], (T.INT64, [3000, 2])])
+    model('scatter_nd', 'ScatterND', [[100, 100, 7], (T.INT64, [3000, 2]), [3000, 7]])
+    model('scatter_add', 'ScatterElements', [[100, 70], (T.INT64, [400, 70]), [400, 70]], axis=0, reduction='add')
+    model('one_hot', 'OneHot', [(T.INT64, [1000])], [np.array(200), np.array([0, 1], np.float32)], [T.FLOAT])
+    model('reverse_sequence', 'ReverseSequence', [[100, 16, 64], (T.INT64, [16])], batch_axis=1, time_axis=0)
+    model('non_zero', 'NonZero', [[512, 300]], outputs=[T.INT64])
+    model('unique', 'Unique', [[5000]])
+    model('compress', 'Compress', [[512, 300], (T.BOOL, [512])], axis=0)
+
+
+def elements():
+    shape = [300, 401]
+    for op in 'Atan Asinh Sinh Tan Erf Sin Log Round Sign Selu Celu HardSwish Mish IsNaN'.split():
+        model(op.lower(), op, [shape], outputs=[T.BOOL] if op == 'IsNaN' else None)
+    for op in 'Exp Tanh Sigmoid Log Sqrt Sin Relu Softmax'.split():
+        model(op.lower() + '_float64', op, [shape], dtype=T.DOUBLE)
+    for op in 'Relu Sigmoid Softmax'.split():
+        model(op.lower() + '_float16', op, [shape], dtype=T.FLOAT16)
+    model('gelu', 'Gelu', [shape], opset=20)
+    model('pow', 'Pow', [shape, shape])
+    model('pow_3.1', 'Pow', [shape], [np.array(3.1, np.float32)])
+    model('sum_three', 'Sum', [shape, [401], [300, 1]])
+    model('where', 'Where', [(T.BOOL, [300, 1]), shape, [1, 401]], outputs=[T.FLOAT])
+    model('prelu', 'PRelu', [[1, 30, 40, 40]], [weights(30, 1, 1)])
+    for name, dtype in (('int32', T.INT32), ('int64', T.INT64), ('uint8', T.UINT8), ('int8', T.INT8)):
+        model(f'add_{name}', 'Add', [shape, shape], dtype=dtype)
+        model(f'mul_{name}', 'Mul', [shape, [401]], dtype=dtype)
+        model(f'max_{name}', 'ReduceMax', [shape], [ints(0)], dtype=dtype)
+        model(f'arg_max_{name}', 'ArgMax', [shape], outputs=[T.INT64], dtype=dtype, axis=1)
+        model(f'top_k_{name}', 'TopK', [[100, 300]], [ints(5)], [dtype, T.INT64], dtype=dtype)
+        model(f'cast_from_{name}', 'Cast', [shape], outputs=[T.FLOAT], dtype=dtype, to=T.FLOAT)
+        model(f'cast_to_{name}', 'Cast', [shape], outputs=[dtype], to=dtype)
+    scale, zero = np.full(300, 0.1, np.float32), np.zeros(300, np.int8)
+    model('quantize', 'QuantizeLinear', [shape], [scale, zero], [T.INT8], axis=0)
+    model('dequantize', 'DequantizeLinear', [shape], [scale, zero], [T.FLOAT], dtype=T.INT8, axis=0)
+
+
+def written(folder, name, open_axes):
+    op, inputs, constants, outputs, opset, attributes = MODELS[name]
+    names = 'abcdefgh'
+    given = []
+    for i, (dtype, shape) in enumerate(inputs):
+        dims = [f'd{d}' if i == 0 and d in open_axes else extent for d, extent in enumerate(shape)]
+        given.append(helper.make_tensor_value_info(names[i], dtype, dims))
+    held = [numpy_helper.from_array(value, f'c{i}') for i, value in enumerate(constants)]
+    results = [helper.make_tensor_value_info(f'y{i}', dtype, None) for i, dtype in enumerate(outputs)]
+    operands = [each.name for each in given] + [each.name for each in held]
+    node = helper.make_node(op, operands, [each.name for each in results], **attributes)
+    graph = helper.make_graph([node], name, given, results, initializer=held)
+    made = helper.make_model(graph, opset_imports=[helper.make_opsetid('', opset)])
+    made.ir_version = 8
+    path = os.path.join(folder, name + '.onnx')
+    onnx.save(made, path)
+    return path
+
+
+def main():
+    arguments, open_axes = sys.argv[1:], []
+    for family in (convolutions, windows, rows, products, moves, elements):
+        family()
+    try:
+        if '--open' in arguments:
+            at = arguments.index('--open')
+            open_axes = [int(axis) for axis in arguments[at + 1].split(',')]
+            del arguments[at : at + 2]
+    except (IndexError, ValueError):
+        arguments = []
+    if not arguments or arguments[0].startswith('-'):
+        print(__doc__, file=sys.stderr)
+        sys.exit(2)
+    names = []
+    for beginning in arguments[1:] or ['']:
+        found = [name for name in MODELS if name.startswith(beginning)]
+        if not found:
+            print(f'error: no model begins with {beginning}', file=sys.stderr)
+            sys.exit(2)
+        names += found
+    os.makedirs(arguments[0], exist_ok=True)
+    for name in names:
+        print(written(arguments[0], name, open_axes), flush=True)
+
+
+if __name__ == '__main__':
+    main()
