@@ -8,6 +8,7 @@
 #include <unordered_set>
 #include <utility>
 
+#include "core/codegen/llvm/double_math.h"
 #include "core/codegen/llvm/emitter.h"
 #include "core/codegen/llvm/vector_math.h"
 #include "core/support/error.h"
@@ -547,11 +548,7 @@ llvm::Value* Emitter::float_intrinsic(Intrinsic f, llvm::Value* a, DataType dtyp
   bool is_double = dtype.bits == 64;
   // float16 and bfloat16 are float32 here (types.cpp).
   if (!is_double && has_vector_math(f)) return vector_math(b_, f, a, state_.features.avx512_lanes);
-  // libm has none.
-  if (f == Intrinsic::kSigmoid) {
-    llvm::Value* e = per_lane_call("exp", {b_.CreateFNeg(a)});
-    return b_.CreateFDiv(one, b_.CreateFAdd(one, e));
-  }
+  if (is_double && has_double_math(f)) return double_math(b_, f, a);
   return per_lane_call(std::string(spelling(f)) + (is_double ? "" : "f"), {a});
 }
 
