@@ -118,7 +118,7 @@ double eviction_seconds() {
   const size_t bytes = 2 * static_cast<size_t>(std::max<long>(sysconf(_SC_LEVEL2_CACHE_SIZE), 1 << 20));
   std::vector<uint64_t> memory(bytes / sizeof(uint64_t), 1);
   std::vector<float> times;
-  static volatile uint64_t sink;
+  [[maybe_unused]] static volatile uint64_t sink;
   for (int i = 0; i < 101; ++i) {
     const auto start = Clock::now();
     uint64_t sum = 0;

@@ -197,7 +197,9 @@ TEST_F(CApi, CallsLibraryFunctions) {
     ASSERT_EQ(lathe_executor_output(runs.get(), 0, &y, nullptr), LATHE_OK);
     ASSERT_EQ(lathe_executor_output(runs.get(), 1, &count, nullptr), LATHE_OK);
     EXPECT_EQ(*static_cast<const int64_t*>(count), n);
-    if (n > 0) EXPECT_EQ(static_cast<const float*>(y)[n - 1], static_cast<float>(n));
+    if (n > 0) {
+      EXPECT_EQ(static_cast<const float*>(y)[n - 1], static_cast<float>(n));
+    }
   }
   EXPECT_EQ(calls, 3);
   set_input(other.get(), 3);

@@ -28,7 +28,7 @@ TEST(NativeHeader, IsCWhateverTheModelCallsItsDimensionsAndPorts) {
   plan.model = "a */ #error by its file";
   const std::string header = native_header(
       "net", plan,
-      {"blas.gemm", "blas gemm", "functions", "\"); #error by name\n(\"", "a??/", "gemm_data", "gemm"});
+      {"blas.gemm", "blas gemm", "functions", "\"); #error by name\n(\"", "a?\?/", "gemm_data", "gemm"});
   EXPECT_THAT(header, Not(HasSubstr("\x1b")));
   TemporaryFolder folder;
   write_file(folder / "net.h", header);
