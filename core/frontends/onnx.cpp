@@ -2,15 +2,17 @@
 
 #include <google/protobuf/io/coded_stream.h>
 #include <google/protobuf/io/zero_copy_stream_impl_lite.h>
-#include <onnx/onnx-data_pb.h>
 
 #include <algorithm>
+#include <deque>
 #include <filesystem>
 #include <optional>
 #include <set>
 #include <unordered_map>
 
+#include "core/frontends/onnx_functions.h"
 #include "core/frontends/onnx_lists.h"
+#include "core/frontends/onnx_refusals.h"
 #include "core/relay/open_shapes.h"
 #include "core/relay/passes/settle_dims.h"
 #include "core/support/printable.h"
@@ -152,14 +154,6 @@ void forget_sizes(::onnx::GraphProto& graph) {
   }
 }
 
-/// f(graph) for the graph and for those that its nodes have as attributes.
-void for_each_graph(const ::onnx::GraphProto& graph, FunctionRef<void(const ::onnx::GraphProto&)> f) {
-  f(graph);
-  for (const auto& node : graph.node())
-    for (const auto& attribute : node.attribute())
-      if (attribute.has_g()) for_each_graph(attribute.g(), f);
-}
-
 bool is_narrow(const Value& value) {
   const auto* type = value ? value->checked_type.as<relay::TensorType>() : nullptr;
   return type && type->dtype.is_float() && type->dtype.bits < 32;
@@ -181,24 +175,42 @@ std::vector<Value> converted(const Converter& row, const ::onnx::NodeProto& prot
   return outputs;
 }
 
+/// The version of the standard's operators that a model or a function imports.
+template <typename Proto>
+std::optional<int64_t> opset_of(const Proto& proto) {
+  std::optional<int64_t> opset;
+  for (const auto& import : proto.opset_import())
+    if (import.domain().empty() || import.domain() == "ai.onnx") opset = import.version();
+  return opset;
+}
+
 /// Converts one graph, node by node, in its (topological) order.
 class Importer {
  public:
   /// `held`: of the model's inputs, which are taken apart.
-  Importer(const ::onnx::ModelProto& model, const HeldInputs& held, std::string name,
-           const ImportOptions& options, Choices& choices)
-      : graph_(model.graph()), held_(held), name_(std::move(name)), options_(options), choices_(choices) {
+  Importer(const ::onnx::ModelProto& model, const Functions& functions, const HeldInputs& held,
+           std::string name, const ImportOptions& options, Choices& choices)
+      : graph_(model.graph()),
+        functions_(functions),
+        held_(held),
+        name_(std::move(name)),
+        options_(options),
+        choices_(choices) {
     folder_ = std::filesystem::path(name_).parent_path().string();
-    for (const auto& import : model.opset_import())
-      if (import.domain().empty() || import.domain() == "ai.onnx") opset_ = import.version();
+    calls_.push_back({{{}}, {}, opset_of(model).value_or(1)});
   }
 
   ImportedModel run() {
     OpenDimensions open(choices_);
     // The refusals come before any conversion, so that a model gets one message about all its operators, or
     // all its inputs.
-    refuse_unsupported();
-    refuse_doubled_names();
+    try {
+      refuse_unsupported(graph_, functions_,
+                         [](const std::string& op) { return find_converter(op) != nullptr; });
+      refuse_doubled_names(graph_, functions_);
+    } catch (const Error& e) {
+      fail("{}: {}", name_, e.what());
+    }
     refuse_unknown_inputs();
     bind_symbols();
     try {
@@ -211,23 +223,23 @@ class Importer {
     std::vector<relay::Var> params;
     for (const auto& input : graph_.input()) {
       // Files before IR version 4 list initializers among the inputs.
-      if (scopes_.back().count(input.name())) continue;
+      if (names().count(input.name())) continue;
       // An input whose value is given is no input of the compiled module any more.
       auto given = options_.constants.find(input.name());
       if (given != options_.constants.end()) {
-        scopes_.back()[input.name()] = constant(given->second);
+        names()[input.name()] = constant(given->second);
         continue;
       }
       result.inputs.push_back(bound_input(input));
       params.push_back(parameter(input, result.inputs.back()));
       open.learn_from(params.back());
-      scopes_.back()[input.name()] = params.back();
+      names()[input.name()] = params.back();
     }
     for (const auto& [name, items] : held_) {
       std::vector<Value> values;
       for (const std::string& item : items.value_or(std::vector<std::string>()))
         values.push_back(value(item, name));
-      scopes_.back()[name] = items ? tuple_of(values) : no_value();
+      names()[name] = items ? tuple_of(values) : no_value();
     }
     std::vector<relay::Expr> outputs;
     // Messages about nodes, wherever they stand, get the file's name here.
@@ -278,38 +290,6 @@ class Importer {
     auto node = mutate(*relay::make_var(value.name, type));
     node->checked_type = type;
     return seal(std::move(node));
-  }
-
-  /// Names all operators that are missing at once, those of branches and loop bodies too.
-  void refuse_unsupported() const {
-    std::set<std::string> unknown;
-    for_each_graph(graph_, [&](const ::onnx::GraphProto& graph) {
-      for (const auto& node : graph.node()) {
-        bool standard = node.domain().empty() || node.domain() == "ai.onnx";
-        if (!standard || !find_converter(node.op_type()))
-          unknown.insert((standard ? "" : node.domain() + ".") + node.op_type());
-      }
-    });
-    if (unknown.empty()) return;
-    fail("{}: unsupported operator{}: {}", name_, unknown.size() > 1 ? "s" : "",
-         join_text({unknown.begin(), unknown.end()}, ", "));
-  }
-
-  /// Of two values of one name nobody could say which is meant. (Of two constants the later one is, as
-  /// elsewhere: there are such files.)
-  void refuse_doubled_names() const {
-    for_each_graph(graph_, [&](const ::onnx::GraphProto& graph) {
-      std::set<std::string> inputs, defined;
-      const auto define = [&](std::set<std::string>& names, const std::string& name) {
-        if (!name.empty() && !names.insert(name).second) fail("{}: `{}` is defined twice", name_, name);
-      };
-      for (const auto& input : graph.input()) define(inputs, input.name());
-      defined = inputs;
-      // Files before IR version 4 list them among the inputs.
-      for (const auto& each : graph.initializer()) defined.insert(each.name());
-      for (const auto& node : graph.node())
-        for (const std::string& output : node.output()) define(defined, output);
-    });
   }
 
   void refuse_unknown_inputs() const {
@@ -397,7 +377,7 @@ class Importer {
   void refuse_open_shapes() const {
     std::vector<relay::StatedInput> inputs;
     for (const auto& input : graph_.input())
-      if (!scopes_.back().count(input.name()) && !options_.constants.count(input.name()))
+      if (!names().count(input.name()) && !options_.constants.count(input.name()))
         inputs.push_back(unsettled(input));
     if (std::string message = relay::open_shapes_message(inputs); !message.empty())
       fail("{}: {}", name_, message);
@@ -412,46 +392,80 @@ class Importer {
   }
 
   void add_initializers(const ::onnx::GraphProto& graph) {
-    for (const auto& each : graph.initializer())
-      scopes_.back()[each.name()] = constant(tensor_from(each, folder_));
+    for (const auto& each : graph.initializer()) names()[each.name()] = constant(tensor_from(each, folder_));
   }
 
-  /// The value of that name; `user` is who asks, for the message.
+  /// By name, from the outermost graph to the innermost.
+  using Scopes = std::vector<std::unordered_map<std::string, Value>>;
+  /// The model itself, or a function, whose nodes see no names around it.
+  struct Call {
+    Scopes scopes;
+    Attributes attributes;
+    int64_t opset;
+  };
+  std::unordered_map<std::string, Value>& names() { return calls_.back().scopes.back(); }
+  const std::unordered_map<std::string, Value>& names() const { return calls_.back().scopes.back(); }
+
+  /// The value of that name; `user` is who asks, for the message. Null for an input that a call leaves out.
   Value value(const std::string& name, const std::string& user) const {
-    // From the innermost graph outwards.
-    for (size_t i = scopes_.size(); i-- > 0;)
-      if (auto found = scopes_[i].find(name); found != scopes_[i].end()) return found->second;
+    const Scopes& scopes = calls_.back().scopes;
+    for (size_t i = scopes.size(); i-- > 0;)
+      if (auto found = scopes[i].find(name); found != scopes[i].end()) return found->second;
     fail("{} uses `{}`, which nothing defines before it", user, name);
   }
 
-  /// By name, from this graph to the innermost.
-  using Scopes = std::vector<std::unordered_map<std::string, Value>>;
-  /// While it lives, names are those of one graph more.
-  struct InnerNames {
-    explicit InnerNames(Scopes& all) : scopes(all) { scopes.emplace_back(); }
-    ~InnerNames() { scopes.pop_back(); }
-    InnerNames(const InnerNames&) = delete;
-    InnerNames& operator=(const InnerNames&) = delete;
-    Scopes& scopes;
+  /// While it lives, names are those of one graph or of one function more.
+  template <typename Stack>
+  struct Innermost {
+    Innermost(Stack& all, typename Stack::value_type one) : stack(all) { stack.push_back(std::move(one)); }
+    ~Innermost() { stack.pop_back(); }
+    Innermost(const Innermost&) = delete;
+    Innermost& operator=(const Innermost&) = delete;
+    Stack& stack;
   };
 
   /// The outputs of a graph inside this one, whose names hide those around it.
   std::vector<Value> run_graph(const ::onnx::GraphProto& graph, const std::vector<Value>& inputs) {
     // Called for each step of a loop: names inside are converted anew, with other values each time.
-    const InnerNames inner(scopes_);
+    const Innermost inner(calls_.back().scopes, {});
     add_initializers(graph);
     if (static_cast<size_t>(graph.input_size()) != inputs.size())
       fail("graph `{}` has {} inputs, {} are given", graph.name(), graph.input_size(), inputs.size());
     for (int i = 0; i < graph.input_size(); ++i)
-      scopes_.back()[graph.input(i).name()] = inputs[static_cast<size_t>(i)];
+      names()[graph.input(i).name()] = inputs[static_cast<size_t>(i)];
     for (const auto& node : graph.node()) convert(node);
     std::vector<Value> outputs;
-    for (const auto& output : graph.output())
+    for (const auto& output : graph.output()) {
       outputs.push_back(value(output.name(), "the list of outputs of a graph"));
+      if (!outputs.back()) fail("output `{}` of a graph is an input that is left out", output.name());
+    }
     return outputs;
   }
 
-  void convert(const ::onnx::NodeProto& proto) {
+  /// The outputs of a function; those of inputs that are left out are null.
+  std::vector<Value> run_function(const ::onnx::FunctionProto& function, const ::onnx::NodeProto& call,
+                                  const std::vector<Value>& inputs) {
+    if (inputs.size() > static_cast<size_t>(function.input_size()))
+      fail("{} inputs, the function has {}", inputs.size(), function.input_size());
+    const Innermost inner(
+        calls_, Call{{{}}, functions_.attributes_of(call), opset_of(function).value_or(calls_.back().opset)});
+    for (int i = 0; i < function.input_size(); ++i)
+      names()[function.input(i)] =
+          static_cast<size_t>(i) < inputs.size() ? inputs[static_cast<size_t>(i)] : Value();
+    // A few functions that call each other twice are as many nodes as no memory holds.
+    called_nodes_ += function.node_size();
+    if (called_nodes_ > kMostCalledNodes)
+      fail("its functions stand for more than {} nodes in all", kMostCalledNodes);
+    for (const auto& node : function.node()) convert(node);
+    std::vector<Value> outputs;
+    for (const std::string& output : function.output())
+      outputs.push_back(value(output, "the list of outputs of a function"));
+    return outputs;
+  }
+
+  void convert(const ::onnx::NodeProto& stated) {
+    const std::optional<::onnx::NodeProto> filled = with_attributes(stated, calls_.back().attributes);
+    const ::onnx::NodeProto& proto = filled ? *filled : stated;
     // Every operator has one at least, and converters count them.
     if (proto.output_size() == 0) fail("{}: has no output", describe(proto));
     std::vector<Value> inputs;
@@ -460,8 +474,12 @@ class Importer {
       inputs.push_back(name.empty() ? Value() : value(name, describe(proto)));
     std::vector<Value> outputs;
     try {
-      outputs = converted(*find_converter(proto.op_type()), proto, opset_, std::move(inputs), folder_,
-                          [this](const ::onnx::GraphProto& graph, const std::vector<Value>& given) {
+      const auto* function = functions_.find(proto);
+      outputs =
+          function
+              ? run_function(*function, proto, inputs)
+              : converted(*find_converter(proto.op_type()), proto, calls_.back().opset, std::move(inputs),
+                          folder_, [this](const ::onnx::GraphProto& graph, const std::vector<Value>& given) {
                             return run_graph(graph, given);
                           });
     } catch (const Error& e) {
@@ -472,19 +490,23 @@ class Importer {
       if (proto.output(i).empty()) continue;
       if (static_cast<size_t>(i) >= outputs.size() || !outputs[static_cast<size_t>(i)])
         fail("{}: output {} is not supported", describe(proto), i);
-      scopes_.back()[proto.output(i)] = outputs[static_cast<size_t>(i)];
+      names()[proto.output(i)] = outputs[static_cast<size_t>(i)];
     }
   }
 
+  // Of any model there is, many times over.
+  static constexpr int64_t kMostCalledNodes = int64_t{1} << 17;
+
   const ::onnx::GraphProto& graph_;
+  const Functions& functions_;
   const HeldInputs& held_;
   std::string name_, folder_;
   const ImportOptions& options_;
   Choices& choices_;
-  int64_t opset_ = 1;
+  int64_t called_nodes_ = 0;                // of functions, each time that one is called
   std::map<std::string, int64_t> symbols_;  // dimensions by name
   std::map<std::string, Var> open_;         // those that stay open
-  Scopes scopes_ = {{}};
+  std::deque<Call> calls_;                  // the model's, then those being converted; they stay in place
 };
 
 }  // namespace
@@ -515,13 +537,20 @@ void settle_dims(ImportedModel& model, const std::string& name) try {
   fail("{}: {}", name, e.what());
 }
 
+Functions functions_of(const ::onnx::ModelProto& model, const std::string& name) try {
+  return Functions(model);
+} catch (const Error& e) {
+  fail("{}: {}", name, e.what());
+}
+
 ImportedModel import_model(const std::string& bytes, const std::string& name, const ImportOptions& options) {
   ::onnx::ModelProto model = parse_model(bytes, name);
   const HeldInputs held = take_apart_inputs(*model.mutable_graph(), options, name);
   if (options.forget_sizes) forget_sizes(*model.mutable_graph());
   ImportedModel result;
   Choices choices;
-  choices.lead_through([&] { result = Importer(model, held, name, options, choices).run(); });
+  const Functions functions = functions_of(model, name);
+  choices.lead_through([&] { result = Importer(model, functions, held, name, options, choices).run(); });
   if (options.keeps_open) settle_dims(result, name);
   return result;
 }
@@ -551,30 +580,6 @@ std::vector<ValueInfo> declared_outputs(const std::string& path) {
   std::vector<ValueInfo> outputs;
   for (const auto& output : model.graph().output()) outputs.push_back(declared_value(output, path));
   return outputs;
-}
-
-Tensor load_tensor(const std::string& path) {
-  ::onnx::TensorProto proto;
-  if (!proto.ParseFromString(read_file(path))) fail("{}: not a tensor file", path);
-  return tensor_from(proto, std::filesystem::path(path).parent_path().string());
-}
-
-std::vector<Tensor> load_value(const std::string& path, const ValueInfo& declared) {
-  const std::string bytes = read_file(path), folder = std::filesystem::path(path).parent_path().string();
-  ::onnx::SequenceProto sequence;
-  ::onnx::OptionalProto optional;
-  if (!declared.sequence && !declared.optional) return {load_tensor(path)};
-  if (declared.optional) {
-    if (!optional.ParseFromString(bytes)) fail("{}: not an optional", path);
-    if (optional.has_tensor_value()) return {tensor_from(optional.tensor_value(), folder)};
-    if (!optional.has_sequence_value()) return {};
-    sequence = optional.sequence_value();
-  } else if (!sequence.ParseFromString(bytes)) {
-    fail("{}: not a sequence", path);
-  }
-  std::vector<Tensor> items;
-  for (const auto& tensor : sequence.tensor_values()) items.push_back(tensor_from(tensor, folder));
-  return items;
 }
 
 std::vector<std::string> supported_operators() {

@@ -1,11 +1,14 @@
 // TensorProto -> Tensor: raw, typed or external data. Sizes are checked before anything is allocated, so that
 // a hostile shape costs nothing.
+#include <onnx/onnx-data_pb.h>
+
 #include <charconv>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
 
 #include "core/frontends/onnx_converter.h"
+#include "core/support/text.h"
 
 namespace lathe::onnx {
 namespace {
@@ -144,6 +147,30 @@ Tensor tensor_from(const Proto& proto, const std::string& folder) {
   Tensor tensor(std::move(shape), dtype);
   typed_values(proto, &tensor);
   return tensor;
+}
+
+Tensor load_tensor(const std::string& path) {
+  ::onnx::TensorProto proto;
+  if (!proto.ParseFromString(read_file(path))) fail("{}: not a tensor file", path);
+  return tensor_from(proto, std::filesystem::path(path).parent_path().string());
+}
+
+std::vector<Tensor> load_value(const std::string& path, const ValueInfo& declared) {
+  const std::string bytes = read_file(path), folder = std::filesystem::path(path).parent_path().string();
+  ::onnx::SequenceProto sequence;
+  ::onnx::OptionalProto optional;
+  if (!declared.sequence && !declared.optional) return {load_tensor(path)};
+  if (declared.optional) {
+    if (!optional.ParseFromString(bytes)) fail("{}: not an optional", path);
+    if (optional.has_tensor_value()) return {tensor_from(optional.tensor_value(), folder)};
+    if (!optional.has_sequence_value()) return {};
+    sequence = optional.sequence_value();
+  } else if (!sequence.ParseFromString(bytes)) {
+    fail("{}: not a sequence", path);
+  }
+  std::vector<Tensor> items;
+  for (const auto& tensor : sequence.tensor_values()) items.push_back(tensor_from(tensor, folder));
+  return items;
 }
 
 }  // namespace lathe::onnx

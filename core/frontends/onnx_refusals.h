@@ -1,0 +1,16 @@
+// What is wrong with a model whatever its inputs are: looked for before any of it is converted.
+#pragma once
+
+#include "core/frontends/onnx_functions.h"
+
+namespace lathe::onnx {
+
+/// Names all operators that are missing at once, those of branches, loop bodies and functions too.
+void refuse_unsupported(const ::onnx::GraphProto& graph, const Functions& functions,
+                        FunctionRef<bool(const std::string& op)> is_supported);
+
+/// Of two values of one name nobody could say which is meant. (Of two constants the later one is, as
+/// elsewhere: there are such files.)
+void refuse_doubled_names(const ::onnx::GraphProto& graph, const Functions& functions);
+
+}  // namespace lathe::onnx
