@@ -36,6 +36,10 @@ OpenDimensions::OpenDimensions(Choices& choices) : choices_(choices), around_(cu
 OpenDimensions::~OpenDimensions() { current_dimensions = around_; }
 OpenDimensions* OpenDimensions::current() { return current_dimensions; }
 
+bool OpenDimensions::is_at_most(const Expr& a, const Expr& b) const {
+  return relay::is_at_most(a, b) || bounds_.bound(bounds_.simplify(b - a)).min >= 0;
+}
+
 int64_t OpenDimensions::handle(const Expr& dim) {
   // What is no number keeps the form that types have, which know no bounds.
   const Expr simple = simplify(dim);

@@ -26,6 +26,8 @@ class OpenDimensions {
 
   /// The dimension is no smaller in any run.
   void bound(const Var& dim, int64_t least) { bounds_.bind(dim, {least, INT64_MAX}); }
+  /// Whether a <= b in all runs can be shown.
+  bool is_at_most(const Expr& a, const Expr& b) const;
   /// A number where the dimension has one size alone, as the first row of an axis that is never empty.
   int64_t handle(const Expr& dim);
   /// The dimension of a handle; another number as itself.

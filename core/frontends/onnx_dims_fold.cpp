@@ -15,16 +15,26 @@ constexpr std::string_view kMoves[] = {"take",    "strided_slice", "concatenate"
                                        "squeeze", "expand_dims",   "gather",      "transpose",
                                        "where",   "split",         "stack",       "copy"};
 
+/// a / b, truncated, by the division of sizes, which rounds down; null where the sign of b is not known.
+Expr truncated(Expr a, Expr b) {
+  const OpenDimensions& open = *OpenDimensions::current();
+  if (open.is_at_most(b, -1)) return truncated(0 - a, 0 - b);
+  if (!open.is_at_most(0, b)) return nullptr;
+  if (open.is_at_most(0, a)) return floordiv(a, b);
+  if (open.is_at_most(a, 0)) return 0 - floordiv(0 - a, b);
+  return floordiv(max(a, 0), b) - floordiv(max(0 - a, 0), b);
+}
+
 struct Arithmetics {
   std::string_view op;
+  /// Null where it cannot be said.
   Expr (*compute)(Expr, Expr);
 };
-/// Sizes are not negative, so the division of integers that truncates is the one of sizes.
 constexpr Arithmetics kArithmetic[] = {
     {"add", [](Expr a, Expr b) { return a + b; }},
     {"subtract", [](Expr a, Expr b) { return a - b; }},
     {"multiply", [](Expr a, Expr b) { return a * b; }},
-    {"divide", [](Expr a, Expr b) { return floordiv(a, b); }},
+    {"divide", truncated},
     {"floor_divide", [](Expr a, Expr b) { return floordiv(a, b); }},
     {"floor_mod", [](Expr a, Expr b) { return floormod(a, b); }},
     {"minimum", [](Expr a, Expr b) { return min(a, b); }},
@@ -117,9 +127,11 @@ Value fold_dims(const char* op, std::span<const Value> args, const relay::Attrs&
   };
   if (const Arithmetics* row = find_row(kArithmetic, name)) {
     Tensor result(shape, kInt64);
-    for (int64_t i = 0; i < result.size(); ++i)
-      result.as<int64_t>()[i] =
-          open.handle(relay::simplify_size(row->compute(element(*a, i), element(*b, i))));
+    for (int64_t i = 0; i < result.size(); ++i) {
+      const Expr computed = row->compute(element(*a, i), element(*b, i));
+      if (!computed) return nullptr;
+      result.as<int64_t>()[i] = open.handle(relay::simplify_size(computed));
+    }
     return constant(result);
   }
   for (const Comparison& row : kComparisons) {

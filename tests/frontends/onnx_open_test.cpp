@@ -36,6 +36,39 @@ void expect_same(const Strings& nodes, const Strings& outputs = {"y"}, int64_t o
                  {{{"x", {1, 1, 6}}}, {{"x", {2, 5, 6}}}, {{"x", {3, 8, 6}}}});
 }
 
+/// The division of the standard truncates. PyTorch writes -(-t // 2) as Neg, Div, Neg.
+TEST(OnnxOpen, DivisionsOfNegativeNumbersTruncate) {
+  const Strings common = {node("Shape", {"x"}, {"s"}), ints("one", {1}), node("Gather", {"s", "one"}, {"t"})};
+  const auto expect = [&](const Strings& more) {
+    Strings nodes = common;
+    nodes.insert(nodes.end(), more.begin(), more.end());
+    // As a number, and as a size.
+    nodes.push_back(node("Mul", {"y", "y"}, {"size"}));
+    nodes.push_back(node("ConstantOfShape", {"size"}, {"z"}));
+    expect_same(nodes, {"y", "z"});
+  };
+  expect({ints("two", {2}), node("Neg", {"t"}, {"n"}), node("Div", {"n", "two"}, {"y"})});
+  expect({ints("two", {2}), node("Neg", {"t"}, {"n"}), node("Div", {"n", "two"}, {"q"}),
+          node("Neg", {"q"}, {"y"})});
+  expect({ints("two", {-2}), node("Div", {"t", "two"}, {"y"})});
+  expect({ints("two", {2}), ints("six", {6}), node("Sub", {"t", "six"}, {"n"}),
+          node("Div", {"n", "two"}, {"y"})});
+  expect({ints("two", {-3}), ints("six", {6}), node("Sub", {"six", "t"}, {"n"}),
+          node("Div", {"n", "two"}, {"y"})});
+  // A divisor of either sign.
+  expect({ints("six", {6}), node("Sub", {"t", "six"}, {"n"}), node("Div", {"six", "n"}, {"y"})});
+  // As long as the dimension is never that small, the difference is no negative number.
+  const Model model{
+      {common[0], common[1], common[2], node("Sub", {"t", "one"}, {"n"}), ints("two", {2}),
+       node("Div", {"n", "two"}, {"h"}), ints("all", {-1}), node("ConstantOfShape", {"h"}, {"y"})},
+      input_of("x", {"b", "t", "6"})};
+  const ImportedModel imported = import_bytes(model.file(), "m.onnx",
+                                              {.keeps_open = [](const std::string&) { return true; },
+                                               .least_size = [](const std::string&) { return int64_t{1}; }});
+  EXPECT_EQ(relay::print(imported.module->functions.at("main")->body->checked_type),
+            "Tensor[(floordiv(t + 1, 2) - 1), float32]");
+}
+
 std::string slice(const Shape& starts, const Shape& ends, const Shape& axes, const Shape& steps,
                   Strings& nodes) {
   nodes = {ints("starts", starts), ints("ends", ends), ints("axes", axes), ints("steps", steps)};
