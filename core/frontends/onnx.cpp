@@ -161,15 +161,15 @@ bool is_narrow(const Value& value) {
 
 /// The node as its row converts it.
 std::vector<Value> converted(const Converter& row, const ::onnx::NodeProto& proto, int64_t opset,
-                             std::vector<Value> inputs, const std::string& folder, RunGraph run) {
+                             std::vector<Value> inputs, const std::string& folder, Surroundings& around) {
   // Of kWide rows the inputs are widened, and results in float32 rounded to the first narrow input's type.
   auto narrow = std::find_if(inputs.begin(), inputs.end(), is_narrow);
   if (row.arithmetic == Arithmetic::kGiven || narrow == inputs.end())
-    return row.convert(Node(proto, opset, std::move(inputs), folder, run));
+    return row.convert(Node(proto, opset, std::move(inputs), folder, around));
   const DataType dtype = type_of(*narrow).dtype;
   for (Value& input : inputs)
     if (is_narrow(input)) input = cast_to(input, kFloat32);
-  std::vector<Value> outputs = row.convert(Node(proto, opset, std::move(inputs), folder, run));
+  std::vector<Value> outputs = row.convert(Node(proto, opset, std::move(inputs), folder, around));
   for (Value& output : outputs)
     if (output && type_of(output).dtype == kFloat32) output = cast_to(output, dtype);
   return outputs;
@@ -185,7 +185,7 @@ std::optional<int64_t> opset_of(const Proto& proto) {
 }
 
 /// Converts one graph, node by node, in its (topological) order.
-class Importer {
+class Importer final : public Surroundings {
  public:
   /// `held`: of the model's inputs, which are taken apart.
   Importer(const ::onnx::ModelProto& model, const Functions& functions, const HeldInputs& held,
@@ -200,7 +200,7 @@ class Importer {
     calls_.push_back({{{}}, {}, opset_of(model).value_or(1)});
   }
 
-  ImportedModel run() {
+  ImportedModel imported() {
     OpenDimensions open(choices_);
     // The refusals come before any conversion, so that a model gets one message about all its operators, or
     // all its inputs.
@@ -424,10 +424,26 @@ class Importer {
     Stack& stack;
   };
 
+  /// Notes that a graph's or a function's nodes are converted once more. A few that call each other twice,
+  /// or loops within each other, are as many nodes as no memory holds.
+  void write_out(int64_t nodes) {
+    written_ += nodes;
+    if (written_ > kMostWritten)
+      fail("its functions and loops stand for more than {} nodes in all", kMostWritten);
+  }
+
+  /// Half of what may be written, so that loops which are not written out have room for their bodies.
+  bool has_room_for(const ::onnx::GraphProto& graph, int64_t times) const override {
+    int64_t nodes = 0;
+    for_each_node(graph.node(), [&](const ::onnx::NodeProto&) { ++nodes; });
+    return times * nodes <= kMostWritten / 2 - written_;
+  }
+
   /// The outputs of a graph inside this one, whose names hide those around it.
-  std::vector<Value> run_graph(const ::onnx::GraphProto& graph, const std::vector<Value>& inputs) {
+  std::vector<Value> run(const ::onnx::GraphProto& graph, const std::vector<Value>& inputs) override {
     // Called for each step of a loop: names inside are converted anew, with other values each time.
     const Innermost inner(calls_.back().scopes, {});
+    write_out(graph.node_size());
     add_initializers(graph);
     if (static_cast<size_t>(graph.input_size()) != inputs.size())
       fail("graph `{}` has {} inputs, {} are given", graph.name(), graph.input_size(), inputs.size());
@@ -452,10 +468,7 @@ class Importer {
     for (int i = 0; i < function.input_size(); ++i)
       names()[function.input(i)] =
           static_cast<size_t>(i) < inputs.size() ? inputs[static_cast<size_t>(i)] : Value();
-    // A few functions that call each other twice are as many nodes as no memory holds.
-    called_nodes_ += function.node_size();
-    if (called_nodes_ > kMostCalledNodes)
-      fail("its functions stand for more than {} nodes in all", kMostCalledNodes);
+    write_out(function.node_size());
     for (const auto& node : function.node()) convert(node);
     std::vector<Value> outputs;
     for (const std::string& output : function.output())
@@ -475,13 +488,9 @@ class Importer {
     std::vector<Value> outputs;
     try {
       const auto* function = functions_.find(proto);
-      outputs =
-          function
-              ? run_function(*function, proto, inputs)
-              : converted(*find_converter(proto.op_type()), proto, calls_.back().opset, std::move(inputs),
-                          folder_, [this](const ::onnx::GraphProto& graph, const std::vector<Value>& given) {
-                            return run_graph(graph, given);
-                          });
+      outputs = function ? run_function(*function, proto, inputs)
+                         : converted(*find_converter(proto.op_type()), proto, calls_.back().opset,
+                                     std::move(inputs), folder_, *this);
     } catch (const Error& e) {
       fail("{}: {}", describe(proto), e.what());
     }
@@ -495,7 +504,7 @@ class Importer {
   }
 
   // Of any model there is, many times over.
-  static constexpr int64_t kMostCalledNodes = int64_t{1} << 17;
+  static constexpr int64_t kMostWritten = int64_t{1} << 18;
 
   const ::onnx::GraphProto& graph_;
   const Functions& functions_;
@@ -503,7 +512,7 @@ class Importer {
   std::string name_, folder_;
   const ImportOptions& options_;
   Choices& choices_;
-  int64_t called_nodes_ = 0;                // of functions, each time that one is called
+  int64_t written_ = 0;                     // nodes of functions and of graphs, each time anew
   std::map<std::string, int64_t> symbols_;  // dimensions by name
   std::map<std::string, Var> open_;         // those that stay open
   std::deque<Call> calls_;                  // the model's, then those being converted; they stay in place
@@ -550,7 +559,7 @@ ImportedModel import_model(const std::string& bytes, const std::string& name, co
   ImportedModel result;
   Choices choices;
   const Functions functions = functions_of(model, name);
-  choices.lead_through([&] { result = Importer(model, functions, held, name, options, choices).run(); });
+  choices.lead_through([&] { result = Importer(model, functions, held, name, options, choices).imported(); });
   if (options.keeps_open) settle_dims(result, name);
   return result;
 }

@@ -117,6 +117,13 @@ Values body_of(const Node& node, const Values& inputs) {
   return outputs;
 }
 
+/// What a step gives to gather, for its types alone.
+Values rows_of_a_step(const Node& node, const Values& inputs, size_t carried) {
+  OpenDimensions::Scope scope;
+  const Values outputs = body_of(node, inputs);
+  return {outputs.begin() + 1 + static_cast<std::ptrdiff_t>(carried), outputs.end()};
+}
+
 /// What a loop carries, with lists in the place of sequences: of items as they are at first and as the body
 /// gives them.
 Values with_lists(const Node& node, const Value& condition, const Values& carried) {
@@ -151,16 +158,10 @@ Values loop_at_run_time(const Node& node, const Value& condition, const Values& 
   const Value count = counted ? reshape(as_data(node.in(0)), {}) : Value();
   if (gathers > 0) {
     const Expr most = counted ? most_steps(node) : Expr();
-    // What a step gives, for its type alone.
-    OpenDimensions::Scope scope;
-    const Values outputs = body_of(node, {first.begin(), first.end()});
-    scope.leave();
-    for (size_t i = 0; i < gathers; ++i) {
-      const Value& row = outputs[1 + carried.size() + i];
+    for (const Value& row : rows_of_a_step(node, first, carried.size()))
       // Of so many steps as nobody knows, rows are a list until all are there.
       first.push_back(counted ? room_for(most, row)
                               : as_list(tuple_of({}), with_told_sizes(row->checked_type)));
-    }
   }
   // Whether nothing but the count ends it.
   bool to_the_end = known(condition) && known(condition)->value(0) != 0;
@@ -184,6 +185,8 @@ Values loop_at_run_time(const Node& node, const Value& condition, const Values& 
     return after;
   };
   Values last = loop_while(first, more, next);
+  if (!counted && to_the_end)
+    node.reject("nothing ends it: it has no count that a run reaches, and its condition is always true");
   Values results(last.begin() + 2, last.end());
   for (size_t i = 0; i < gathers; ++i) {
     Value& rows = results[carried.size() + i];
@@ -207,9 +210,8 @@ Values loop(const Node& node) {
   if (node.outputs() < carried.size())
     node.reject("{} outputs for {} carried values", node.outputs(), carried.size());
   if (!count_is_known(node) || !known(condition)) return loop_at_run_time(node, condition, carried);
-  // Without a count, or with the largest number as PyTorch writes it, the condition ends the loop, or
-  // kMostSteps does with a message.
-  int64_t steps = Node::kMostSteps + 1;
+  // Without a count, or with the largest number as PyTorch writes it, the condition ends the loop.
+  int64_t steps = Node::kLargest;
   if (node.has(0)) {
     Ints count = node.positions_in(0);
     if (count.size() != 1) node.reject("a count of {} numbers, must be one", count.size());
@@ -221,22 +223,29 @@ Values loop(const Node& node) {
   for (int64_t step = 0; step < steps; ++step) {
     // Constants fold while they are imported, so a condition of counters and shapes is known at each step.
     const Tensor* go_on = known(condition);
-    if (!go_on) return loop_at_run_time(node, first_condition, before);
-    if (go_on->size() != 1 || go_on->value(0) == 0) break;
-    if (step >= Node::kMostSteps) node.reject("more than {} steps are not supported", Node::kMostSteps);
+    if (go_on && (go_on->size() != 1 || go_on->value(0) == 0)) break;
+    if (!go_on || step >= Node::kMostSteps || !node.may_unroll("body", 1))
+      return loop_at_run_time(node, first_condition, before);
     Values inputs{constant(full({}, kInt64, static_cast<double>(step))), condition};
     inputs.insert(inputs.end(), carried.begin(), carried.end());
     Values outputs = node.run("body", inputs);
     if (outputs.size() != 1 + node.outputs()) node.reject("its body has {} outputs", outputs.size());
+    // A condition that is handed on ends nothing: there will be all of the steps.
+    if (outputs[0] == condition && !node.may_unroll("body", steps))
+      return loop_at_run_time(node, first_condition, before);
     condition = outputs[0];
     std::copy_n(outputs.begin() + 1, carried.size(), carried.begin());
     for (size_t i = 0; i < gathered.size(); ++i)
       gathered[i].push_back(element(outputs[1 + carried.size() + i], 0));
   }
-  for (const Values& parts : gathered) {
-    if (parts.empty()) node.reject("a loop of no steps that gathers values is not supported");
-    carried.push_back(concatenated(parts, 0));
+  Values none;  // rows, of the types that they would have
+  if (!gathered.empty() && gathered[0].empty()) {
+    Values inputs{scalar(kInt64, 0), condition};
+    inputs.insert(inputs.end(), carried.begin(), carried.end());
+    for (const Value& row : rows_of_a_step(node, inputs, carried.size())) none.push_back(room_for(0, row));
   }
+  for (size_t i = 0; i < gathered.size(); ++i)
+    carried.push_back(none.empty() ? concatenated(gathered[i], 0) : none[i]);
   return carried;
 }
 
@@ -385,8 +394,8 @@ Values scan_at_run_time(const Node& node, const ScanForm& form) {
 Values scan(const Node& node) {
   const ScanForm form = scan_form(node);
   const int64_t* steps = as_int(form.steps);
-  return steps && *steps >= 1 && *steps <= Node::kMostSteps ? unrolled_scan(node, form)
-                                                            : scan_at_run_time(node, form);
+  return steps && *steps >= 1 && node.may_unroll("body", *steps) ? unrolled_scan(node, form)
+                                                                 : scan_at_run_time(node, form);
 }
 
 constexpr Converter kConverters[] = {{"If", if_op}, {"Loop", loop}, {"Scan", scan}};

@@ -42,15 +42,28 @@ Value cast_to(const Value& value, DataType dtype);
 Tensor tensor_from(const ::onnx::TensorProto& proto, const std::string& folder);
 DataType dtype_from(int32_t onnx_type);
 
-/// The outputs of a graph that is an attribute, for these inputs; it sees the values around its node.
-using RunGraph =
-    FunctionRef<std::vector<Value>(const ::onnx::GraphProto& graph, const std::vector<Value>& inputs)>;
+/// The import around a node.
+class Surroundings {
+ public:
+  /// The outputs of a graph that is an attribute, for these inputs; it sees the values around its node.
+  virtual std::vector<Value> run(const ::onnx::GraphProto& graph, const std::vector<Value>& inputs) = 0;
+  /// Whether the graph may be written out so many times more: loops within loops soon are more nodes than
+  /// any machine compiles.
+  virtual bool has_room_for(const ::onnx::GraphProto& graph, int64_t times) const = 0;
+
+ protected:
+  ~Surroundings() = default;
+};
 
 class Node {
  public:
   Node(const ::onnx::NodeProto& proto, int64_t opset, std::vector<Value> inputs, std::string folder,
-       RunGraph run)
-      : proto_(proto), opset_(opset), inputs_(std::move(inputs)), folder_(std::move(folder)), run_(run) {}
+       Surroundings& around)
+      : proto_(proto),
+        opset_(opset),
+        inputs_(std::move(inputs)),
+        folder_(std::move(folder)),
+        around_(around) {}
 
   int64_t opset() const { return opset_; }
   const std::string& op() const { return proto_.op_type(); }
@@ -96,6 +109,8 @@ class Node {
   std::optional<Tensor> tensor(const char* name) const;
   /// The outputs of the graph that attribute `name` holds.
   std::vector<Value> run(const char* name, const std::vector<Value>& inputs) const;
+  /// Whether so many steps of a loop, whose body attribute `name` holds, may be written out.
+  bool may_unroll(const char* name, int64_t steps) const;
   using Type = ::onnx::AttributeProto::AttributeType;
   const ::onnx::AttributeProto* find(const char* name, Type type) const;
 
@@ -116,13 +131,14 @@ class Node {
   }
 
  private:
+  const ::onnx::GraphProto& graph(const char* name) const;
   int64_t in_range(int64_t value) const;
 
   const ::onnx::NodeProto& proto_;
   int64_t opset_;
   std::vector<Value> inputs_;
   std::string folder_;
-  RunGraph run_;
+  Surroundings& around_;
 };
 
 /// What is convolved with the weight at input `weight`, and how.

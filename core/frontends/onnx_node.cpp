@@ -159,10 +159,18 @@ std::vector<std::string> Node::texts(const char* name) const {
   return {attribute->strings().begin(), attribute->strings().end()};
 }
 
-std::vector<Value> Node::run(const char* name, const std::vector<Value>& inputs) const {
+const ::onnx::GraphProto& Node::graph(const char* name) const {
   const auto* attribute = find(name, Type::AttributeProto_AttributeType_GRAPH);
   if (!attribute || !attribute->has_g()) reject("attribute {} is no graph", name);
-  return run_(attribute->g(), inputs);
+  return attribute->g();
+}
+
+std::vector<Value> Node::run(const char* name, const std::vector<Value>& inputs) const {
+  return around_.run(graph(name), inputs);
+}
+
+bool Node::may_unroll(const char* name, int64_t steps) const {
+  return steps <= kMostSteps && around_.has_room_for(graph(name), steps);
 }
 
 std::optional<Tensor> Node::tensor(const char* name) const {

@@ -197,7 +197,7 @@ TEST(OnnxFunctions, EndWhoeverCallsThem) {
     all.push_back(call(fmt::format("F{}", i), {"x"}, {i == 1999 ? "y" : fmt::format("o{}", i)}));
   EXPECT_THAT(refusal(file(all, chain(2000, 1))), HasSubstr("function `my.F32` is one of more than 32"));
   EXPECT_THAT(refusal(file({call("F31", {"x"}, {"y"})}, chain(32, 2))),
-              HasSubstr("its functions stand for more than 131072 nodes in all"));
+              HasSubstr("its functions and loops stand for more than 262144 nodes in all"));
 }
 
 }  // namespace
