@@ -1,5 +1,4 @@
 // Reductions, softmax and scans.
-#include <algorithm>
 #include <numeric>
 
 #include "core/frontends/onnx_run_sizes.h"
@@ -10,12 +9,12 @@ namespace lathe::onnx {
 namespace {
 using relay::Ints;
 
-/// The axes of a reduction: an attribute, or from opset 13/18 on an input. Empty with noop_with_empty_axes:
-/// none.
-std::optional<Ints> axes_of(const Node& node) {
+/// The axes of a reduction: an attribute, or from opset 13/18 on an input. None are all of them, or with
+/// noop_with_empty_axes none.
+Ints axes_of(const Node& node) {
   Ints axes = node.has(1) ? node.ints_in(1) : node.ints("axes", {});
   if (axes.empty()) {
-    if (node.integer("noop_with_empty_axes", 0)) return std::nullopt;
+    if (node.integer("noop_with_empty_axes", 0)) return {};
     axes.resize(static_cast<size_t>(node.rank(0)));
     std::iota(axes.begin(), axes.end(), 0);
   }
@@ -30,19 +29,18 @@ Value reduce(const Node& node, const char* op, const Value& value, const Ints& a
 }
 
 Values reduction(const Node& node) {
-  auto axes = axes_of(node);
-  if (!axes) return {node.in(0)};
+  const Ints axes = axes_of(node);
   const Value& x = node.in(0);
   const std::string& op = node.op();
-  if (op == "ReduceSum") return {reduce(node, "sum", x, *axes)};
-  if (op == "ReduceMean") return {reduce(node, "mean", x, *axes)};
-  if (op == "ReduceMax") return {reduce(node, "max", x, *axes)};
-  if (op == "ReduceMin") return {reduce(node, "min", x, *axes)};
-  if (op == "ReduceProd") return {reduce(node, "prod", x, *axes)};
-  if (op == "ReduceL1") return {reduce(node, "sum", emit("abs", {x}), *axes)};
-  if (op == "ReduceLogSumExp") return {reduce(node, "logsumexp", x, *axes)};
-  if (op == "ReduceLogSum") return {emit("log", {reduce(node, "sum", x, *axes)})};
-  Value squares = reduce(node, "sum", emit("multiply", {x, x}), *axes);
+  if (op == "ReduceSum") return {reduce(node, "sum", x, axes)};
+  if (op == "ReduceMean") return {reduce(node, "mean", x, axes)};
+  if (op == "ReduceMax") return {reduce(node, "max", x, axes)};
+  if (op == "ReduceMin") return {reduce(node, "min", x, axes)};
+  if (op == "ReduceProd") return {reduce(node, "prod", x, axes)};
+  if (op == "ReduceL1") return {reduce(node, "sum", emit("abs", {x}), axes)};
+  if (op == "ReduceLogSumExp") return {reduce(node, "logsumexp", x, axes)};
+  if (op == "ReduceLogSum") return {emit("log", {reduce(node, "sum", x, axes)})};
+  Value squares = reduce(node, "sum", emit("multiply", {x, x}), axes);
   return {op == "ReduceL2" ? emit("sqrt", {squares}) : squares};
 }
 
@@ -53,27 +51,35 @@ Values arg_reduction(const Node& node) {
   return {cast_to(emit(node.op() == "ArgMax" ? "argmax" : "argmin", {node.in(0)}, attrs), kInt64)};
 }
 
-/// Before opset 13 the tensor is seen as a matrix whose rows start at `axis`.
-Values softmax(const Node& node) {
-  bool matrix = node.opset() < 13;
-  int64_t axis = node.axis(node.integer("axis", matrix ? 1 : -1), node.rank(0));
-  const char* op = node.op() == "Softmax" ? "nn.softmax" : "nn.log_softmax";
+/// f(x, axis) of the node's input. Before opset 13 the tensor is seen as a matrix whose rows start at `axis`.
+Value of_rows(const Node& node, FunctionRef<Value(const Value&, int64_t)> f) {
+  const bool matrix = node.opset() < 13;
+  const int64_t axis = node.axis(node.integer("axis", matrix ? 1 : -1), node.rank(0));
   // The last axis alone is that of a matrix, too, which an open shape cannot become.
   const bool last = axis + 1 == node.rank(0) && has_open_dims(node.in(0));
-  if (!matrix || last) return {emit(op, {node.in(0)}, make<relay::SoftmaxAttrs>(axis))};
-  // Axes before `axis` are rows, all others are normalized together.
+  if (!matrix || last) return f(node.in(0), axis);
+  // Axes before `axis` are rows, all others are taken together.
   const std::span<const Expr> dims(node.dims(0));
   const auto d = static_cast<size_t>(axis);
-  Value flat = reshape_to(node.in(0), {elements_of(dims.first(d)), elements_of(dims.subspan(d))});
-  return {reshape_to(emit(op, {flat}, make<relay::SoftmaxAttrs>(int64_t{1})), node.dims(0))};
+  const Value flat = reshape_to(node.in(0), {elements_of(dims.first(d)), elements_of(dims.subspan(d))});
+  return reshape_to(f(flat, 1), node.dims(0));
+}
+
+Values softmax(const Node& node) {
+  const char* op = node.op() == "Softmax" ? "nn.softmax" : "nn.log_softmax";
+  return {of_rows(
+      node, [&](const Value& x, int64_t axis) { return emit(op, {x}, make<relay::SoftmaxAttrs>(axis)); })};
 }
 
 /// 1 at the first maximum along the axis, else 0.
 Values hardmax(const Node& node) {
-  int64_t axis = node.axis(node.integer("axis", node.opset() < 13 ? 1 : -1), node.rank(0));
-  Value first = cast_to(emit("argmax", {node.in(0)}, make<relay::ArgReduceAttrs>(Ints{axis}, true)), kInt64);
-  const Value place = counted_along(node.dims(0)[static_cast<size_t>(axis)], axis, node.rank(0));
-  return {cast_to(emit("equal", {first, place}), node.dtype(0))};
+  return {of_rows(node, [](const Value& x, int64_t axis) {
+    const relay::TensorType& type = type_of(x);
+    const Value first = cast_to(emit("argmax", {x}, make<relay::ArgReduceAttrs>(Ints{axis}, true)), kInt64);
+    const Value place =
+        counted_along(type.shape[static_cast<size_t>(axis)], axis, static_cast<int64_t>(type.shape.size()));
+    return cast_to(emit("equal", {first, place}), type.dtype);
+  })};
 }
 
 /// CumSum and CumProd.

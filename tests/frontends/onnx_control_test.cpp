@@ -92,5 +92,22 @@ TEST(OnnxLoops, WithinLoopsAreRunWhereTheyAreMany) {
   EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(60));
 }
 
+/// A count that only a run knows, in each of so many loops within each other.
+TEST(OnnxLoops, OfUnknownCountsWithinEachOther) {
+  const auto nested = [](int depth) {
+    std::string body = adding_body();
+    for (int d = 1; d < depth; ++d)
+      body = bytes::graph({node("Identity", {"go"}, {"on"}), loop({"m", "", "v"}, {"w", "all"}, body),
+                           node("Identity", {"v"}, {"seen"})},
+                          kBodyInputs, {"on", "w", "seen"});
+    const Strings nodes{node("Size", {"x"}, {"n"}), kStep, loop({"m", "", "x"}, {"y", "all"}, body)};
+    return Model{nodes, input_of("x", {"2"}) + input_of("m", {}, kInt)}.file();
+  };
+  const ImportedModel model = import_bytes(nested(3), "m.onnx");
+  EXPECT_EQ(
+      run(model, {tensor_of<float>({3, -4}, {2}, kFloat32), tensor_of<int64_t>({3}, {}, kInt64)})[0].value(0),
+      30);
+}
+
 }  // namespace
 }  // namespace lathe::onnx
