@@ -70,12 +70,15 @@ Values binary_op(const Node& node) {
 
 Values divide(const Node& node) { return {emit("divide", {node.in(0), placed(node, node.in(1))})}; }
 
+/// In the base's type; of integers exactly, in the wider of both types, whose lowest bits are the base's.
 Values power(const Node& node) {
-  Value exponent = cast_to(placed(node, node.in(1)), node.dtype(0));
-  if (node.dtype(0).is_float()) return {emit("power", {node.in(0), exponent})};
-  // Integer bases go through float64, exact to 2^53.
-  Value base = cast_to(node.in(0), kFloat64);
-  return {cast_to(emit("power", {base, cast_to(node.in(1), kFloat64)}), node.dtype(0))};
+  const Value &base = node.in(0), exponent = placed(node, node.in(1));
+  const DataType dtype = node.dtype(0), of_exponent = node.dtype(1);
+  if (dtype.is_float()) return {emit("power", {base, cast_to(exponent, dtype)})};
+  const DataType wide = of_exponent.is_float()          ? kFloat64
+                        : of_exponent.bits > dtype.bits ? of_exponent
+                                                        : dtype;
+  return {cast_to(emit("power", {cast_to(base, wide), cast_to(exponent, wide)}), dtype)};
 }
 
 Values modulo(const Node& node) {
@@ -226,13 +229,14 @@ Values softsign(const Node& node) {
   return {emit("divide", {node.in(0), plus(number(node, 1), emit("abs", {node.in(0)}))})};
 }
 Values mish(const Node& node) { return {times(node.in(0), emit("tanh", {softplus(node)[0]}))}; }
+/// Of integers in float64: the bias may be a fraction.
 Values shrink(const Node& node) {
-  double lambda = node.real("lambd", 0.5), bias = node.real("bias", 0);
-  DataType dtype = node.dtype(0);
-  Value x = cast_to(node.in(0), kFloat32), zero = scalar(kFloat32, 0);
-  Value low = choose(emit("less", {x, scalar(kFloat32, -lambda)}), plus(x, scalar(kFloat32, bias)), zero);
-  return {cast_to(
-      choose(emit("greater", {x, scalar(kFloat32, lambda)}), plus(x, scalar(kFloat32, -bias)), low), dtype)};
+  const double lambda = node.real("lambd", 0.5), bias = node.real("bias", 0);
+  const DataType dtype = node.dtype(0);
+  const Value x = cast_to(node.in(0), dtype.is_float() ? dtype : kFloat64);
+  auto of = [&](double value) { return lathe::onnx::number(x, value); };
+  const Value low = choose(less(x, of(-lambda)), plus(x, of(bias)), of(0));
+  return {cast_to(choose(emit("greater", {x, of(lambda)}), minus(x, of(bias)), low), dtype)};
 }
 
 constexpr Converter kConverters[] = {
@@ -306,7 +310,7 @@ constexpr Converter kConverters[] = {
     {"Softplus", softplus, Arithmetic::kWide},
     {"Softsign", softsign, Arithmetic::kWide},
     {"Mish", mish, Arithmetic::kWide},
-    {"Shrink", shrink},
+    {"Shrink", shrink, Arithmetic::kWide},
 };
 }  // namespace
 

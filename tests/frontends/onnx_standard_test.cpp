@@ -48,5 +48,38 @@ TEST(OnnxStandard, HardmaxWasOfRowsFromItsAxisOn) {
               ElementsAre(0, 1, 1, 0, 1, 1, 0, 0));
 }
 
+TEST(OnnxStandard, PowersOfIntegersAreExact) {
+  const auto power = [](const Tensor& base, const Tensor& exponent) {
+    const Tensor y = run("Pow", {base, exponent})[0];
+    EXPECT_EQ(y.dtype(), base.dtype());
+    std::vector<int64_t> result;
+    for (int64_t i = 0; i < y.size(); ++i) result.push_back(y.integer(i));
+    return result;
+  };
+  EXPECT_THAT(power(longs({3, 10, -7, 2}), longs({39, 18, 21, 62})),
+              ElementsAre(4052555153018976267, 1000000000000000000, -558545864083284007, int64_t{1} << 62));
+  EXPECT_THAT(power(longs({2, 1, -1, -1, 5}), longs({-1, -5, -3, -2, 0})), ElementsAre(0, 1, -1, 1, 1));
+  // They wrap, and the exponent may be of another type.
+  EXPECT_THAT(power(longs({3}), longs({41})), ElementsAre(-420491770248316829));
+  const auto of_type = [](const std::vector<int64_t>& numbers, DataType dtype) {
+    Tensor tensor({static_cast<int64_t>(numbers.size())}, dtype);
+    for (size_t i = 0; i < numbers.size(); ++i) tensor.set_integer(static_cast<int64_t>(i), numbers[i]);
+    return tensor;
+  };
+  EXPECT_THAT(power(of_type({3, 2, 3}, kInt32), longs({20, 33, -1})),
+              ElementsAre(static_cast<int32_t>(3486784401), 0, 0));
+  EXPECT_THAT(power(of_type({2, 3}, kUInt8), longs({7, int64_t{1} << 32})), ElementsAre(128, 1));
+  EXPECT_THAT(power(of_type({3, 4, 9}, kInt32), floats({0.5, -1, 2.5}, {3})), ElementsAre(1, 0, 243));
+}
+
+TEST(OnnxStandard, ShrinksInTheTypeOfItsInput) {
+  const std::string attributes = bytes::real("lambd", 1.5f) + bytes::real("bias", 1.5f);
+  EXPECT_THAT(values(run("Shrink", {longs({-3, 1, 5, 2})}, attributes)[0]), ElementsAre(-1, 0, 3, 0));
+  EXPECT_EQ(run("Shrink", {longs({1'000'000'001})}, attributes)[0].integer(0), 999'999'999);
+  Tensor x({2}, kFloat64);
+  x.set(0, 1e10 + 0.25), x.set(1, -2);
+  EXPECT_THAT(values(run("Shrink", {x}, attributes)[0]), ElementsAre(1e10 - 1.25, -0.5));
+}
+
 }  // namespace
 }  // namespace lathe::onnx
