@@ -57,11 +57,11 @@ Value reflected(const Value& x, const Axis& axis) {
   return plus(emit("minimum", {folded, minus(twice, folded)}), number(x, axis.low()));
 }
 
-/// A place in -1..1 as a number of pixels, inside the image as far as the padding says so.
+/// A place in -1..1 as a number of pixels. Mirrored it lies inside the image; at the border each pixel that
+/// it lies between is kept inside by itself.
 Value pixels_of(const Value& place, const Axis& axis) {
   Value half = times(extent_of(place, axis.range()), number(place, 0.5));
   Value x = plus(times(plus(place, number(place, 1)), half), number(place, axis.low()));
-  if (axis.padding == Padding::kBorder) return between(x, number(x, 0), extent_of(x, axis.last()));
   return axis.padding == Padding::kReflection ? reflected(x, axis) : x;
 }
 

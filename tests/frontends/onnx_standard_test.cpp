@@ -81,5 +81,20 @@ TEST(OnnxStandard, ShrinksInTheTypeOfItsInput) {
   EXPECT_THAT(values(run("Shrink", {x}, attributes)[0]), ElementsAre(1e10 - 1.25, -0.5));
 }
 
+TEST(OnnxStandard, CubicSamplesAreKeptWithinTheBorderOneByOne) {
+  const Tensor image = floats({1, 5, 2, 7, 3, 9, 4, 6, 8, 0, 11, 10}, {1, 1, 3, 4}),
+               grid = floats({-0.95, -0.95, 1.3, 0.2, 0.1, 0.93, -1.5, 1.5, 0.5, 0.5}, {1, 1, 5, 2});
+  const auto sampled = [&](const char* mode, int64_t corners) {
+    return values(run("GridSample", {image, grid},
+                      bytes::text("mode", mode) + bytes::text("padding_mode", "border") +
+                          bytes::integer("align_corners", corners))[0]);
+  };
+  EXPECT_THAT(sampled("cubic", 0), Pointwise(IsNear(), {0.37998962, 7.0057449, 7.9023767, 8., 9.9562988}));
+  EXPECT_THAT(sampled("cubic", 1),
+              Pointwise(IsNear(), {1.3291106, 6.7288837, 6.9159999, 8.7961426, 8.0336914}));
+  EXPECT_THAT(sampled("linear", 0), Pointwise(IsNear(), {1., 7.2, 7.7, 8., 9.125}));
+  EXPECT_THAT(sampled("nearest", 0), ElementsAre(1, 6, 11, 8, 11));
+}
+
 }  // namespace
 }  // namespace lathe::onnx
