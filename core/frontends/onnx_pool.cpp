@@ -20,14 +20,17 @@ double lowest(DataType dtype) {
 }
 
 /// Where in the input, all its elements in a row, the first maximum of each window is: of `extents` windows.
-/// An element of padding is never told but where the window has none above the lowest number.
+/// An element of padding is never told but where the window has none above negative infinity.
 Value places_of_maxima(const Node& node, const Window& w, const std::vector<Expr>& extents) {
   const std::vector<Expr>& image = node.dims(0);
   const auto rank = static_cast<int64_t>(w.rank) + 2;
   const bool by_columns =
       node.integer("storage_order", 0) != 0;  // the first spatial axis is the innermost then
-  const Value fill = scalar(node.dtype(0), lowest(node.dtype(0)));
-  Value data = node.in(0), place = times(counted_along(image[0], 0, rank), number_of(image[1]));
+  // Of bytes the least one is a number like others: padding is less than any.
+  const DataType dtype = node.dtype(0).is_float() || node.dtype(0).bits > 8 ? node.dtype(0) : kInt32;
+  const Value fill = scalar(dtype, lowest(dtype));
+  Value data = cast_to(node.in(0), dtype),
+        place = times(counted_along(image[0], 0, rank), number_of(image[1]));
   place = plus(place, counted_along(image[1], 1, rank));
   std::vector<Expr> steps(w.rank, Expr(1));  // from one element to the next along an axis
   Expr elements = 1;
@@ -105,15 +108,28 @@ Value root(const Value& x, double p) {
 
 /// The p-norm of each window: the mean of powers times the size of the window, padding being zeros.
 Values lp_pool(const Node& node) {
-  if (node.integer("ceil_mode", 0) != 0) node.reject("ceil_mode is not supported");
-  Window w = window_of(node, std::nullopt);
-  double p = norm_order(node);
-  auto attrs = make<relay::PoolAttrs>(w.kernel, w.strides, w.padding, w.dilation, std::string(),
-                                      std::string(), false, true);
+  const Window w = window_of(node, std::nullopt);
+  const double p = norm_order(node);
   const char* op = by_rank(w.rank, {"nn.avg_pool1d", "nn.avg_pool2d", "nn.avg_pool3d"});
   // count_include_pad: each mean is over the whole window, so times its size it is the sum.
-  const Value data = framed(node.in(0), w, scalar(node.dtype(0), 0));
-  Value mean = emit(op, {to_power(emit("abs", {data}), p)}, attrs);
+  const auto mean_of = [&](const Value& x, const Ints& padding, bool ceil) {
+    return emit(op, {x},
+                make<relay::PoolAttrs>(w.kernel, w.strides, padding, w.dilation, std::string(), std::string(),
+                                       ceil, true));
+  };
+  Value data = to_power(emit("abs", {framed(node.in(0), w, scalar(node.dtype(0), 0))}), p);
+  Value mean = mean_of(data, w.padding, node.integer("ceil_mode", 0) != 0);
+  if (node.integer("ceil_mode", 0) != 0) {
+    // What the last windows reach beyond is no part of their means: zeros there are.
+    const std::vector<Expr> extents = dims_of(mean), image = dims_of(data);
+    for (size_t d = 0; d < w.rank; ++d) {
+      const Expr reached = (extents[d + 2] - 1) * w.strides[d] + w.reach(d), before = w.padding[d];
+      data = padded_along(data, static_cast<int64_t>(d) + 2, before,
+                          simplify(max(reached - image[d + 2] - before, 0)), number(data, 0));
+      data = sliced_by(data, static_cast<int64_t>(d) + 2, {0, reached, 1});
+    }
+    mean = mean_of(data, Ints(2 * w.rank, 0), false);
+  }
   return {root(times(mean, number(mean, static_cast<double>(shape_size(w.kernel)))), p)};
 }
 

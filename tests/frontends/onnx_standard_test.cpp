@@ -96,5 +96,29 @@ TEST(OnnxStandard, CubicSamplesAreKeptWithinTheBorderOneByOne) {
   EXPECT_THAT(sampled("nearest", 0), ElementsAre(1, 6, 11, 8, 11));
 }
 
+/// Padding is the least number of these types, and not told apart from an element of it.
+TEST(OnnxStandard, MaximaOfBytesAreNeverInThePadding) {
+  const std::string attributes =
+      bytes::integers("kernel_shape", {3, 3}) + bytes::integers("pads", {1, 1, 1, 1});
+  for (const auto& [dtype, least] : {std::pair{kUInt8, 0}, std::pair{kInt8, -128}}) {
+    const Tensor x = full({1, 1, 2, 2}, dtype, least);
+    const auto outputs = run("MaxPool", {x}, attributes, 2);
+    EXPECT_THAT(values(outputs[0]), ElementsAre(least, least, least, least));
+    EXPECT_THAT(values(outputs[1]), ElementsAre(0, 0, 0, 0));
+  }
+}
+
+TEST(OnnxStandard, NormsOfWindowsThatReachBeyondTheEnd) {
+  const Tensor x = floats({1, 2, 3, 4, 5, 6}, {1, 1, 6});
+  const std::string ceil = bytes::integer("ceil_mode", 1);
+  EXPECT_THAT(values(run("LpPool", {x},
+                         ceil + bytes::integers("kernel_shape", {3}) + bytes::integers("strides", {2}))[0]),
+              Pointwise(IsNear(), {3.7416575, 7.0710678, 7.8102497}));
+  EXPECT_THAT(values(run("LpPool", {x},
+                         ceil + bytes::integers("kernel_shape", {2}) + bytes::integers("strides", {2}) +
+                             bytes::integer("p", 1))[0]),
+              ElementsAre(3, 7, 11));
+}
+
 }  // namespace
 }  // namespace lathe::onnx
