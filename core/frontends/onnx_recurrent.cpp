@@ -16,11 +16,12 @@ namespace {
 using relay::Ints;
 using Dims = std::vector<Expr>;
 
-// Activations by the names of the standard, with two parameters that only some use.
+// Activations by the names of the standard, with two parameters of which some take none, or the first.
 using Activate = Value (*)(const Value& x, double alpha, double beta);
 struct Activation {
   const char* name;
   Activate apply;
+  int parameters = 0;
   double alpha = 0, beta = 0;  // where the node says nothing
 };
 
@@ -60,12 +61,12 @@ constexpr Activation kActivations[] = {
     {"Relu", call<kRelu>},
     {"Tanh", call<kTanh>},
     {"Sigmoid", call<kSigmoid>},
-    {"Affine", affine, 1, 0},
-    {"LeakyRelu", leaky_relu, 0.01},
-    {"ThresholdedRelu", thresholded_relu, 1},
-    {"ScaledTanh", scaled_tanh, 1, 1},
-    {"HardSigmoid", hard_sigmoid, 0.2, 0.5},
-    {"Elu", elu, 1},
+    {"Affine", affine, 2, 1, 0},
+    {"LeakyRelu", leaky_relu, 1, 0.01},
+    {"ThresholdedRelu", thresholded_relu, 1, 1},
+    {"ScaledTanh", scaled_tanh, 2, 1, 1},
+    {"HardSigmoid", hard_sigmoid, 2, 0.2, 0.5},
+    {"Elu", elu, 1, 1},
     {"Softsign", softsign},
     {"Softplus", softplus},
 };
@@ -171,6 +172,23 @@ Value of_direction(const Node& node, size_t i, int64_t direction) {
   return reshape_to(sliced(node.in(i), 0, direction, direction + 1), {shape.begin() + 1, shape.end()});
 }
 
+/// Those of the second direction follow those of the first. Their parameters are lists of their own, from
+/// which each activation that has some takes the next.
+std::vector<Activation> activations_of(const Node& node, const Kind& kind, int64_t direction) {
+  const std::vector<std::string> names = node.texts("activations");
+  const std::vector<double> alphas = node.reals("activation_alpha"), betas = node.reals("activation_beta");
+  const size_t count = kind.activations.size(), first = static_cast<size_t>(direction) * count;
+  auto alpha = alphas.begin(), beta = betas.begin();
+  std::vector<Activation> all;
+  for (size_t i = 0; i < first + count; ++i) {
+    Activation found = activation(node, i < names.size() ? names[i] : kind.activations[i % count]);
+    if (found.parameters > 0 && alpha != alphas.end()) found.alpha = *alpha++;
+    if (found.parameters > 1 && beta != betas.end()) found.beta = *beta++;
+    all.push_back(found);
+  }
+  return {all.begin() + static_cast<std::ptrdiff_t>(first), all.end()};
+}
+
 Cell cell_of(const Node& node, const Kind& kind, int64_t direction, int64_t hidden) {
   Cell cell{of_direction(node, 2, direction), Value(), of_direction(node, 7, direction), hidden};
   if (Value bias = of_direction(node, 3, direction))
@@ -179,16 +197,7 @@ Cell cell_of(const Node& node, const Kind& kind, int64_t direction, int64_t hidd
   cell.clip = node.real("clip", 0);
   cell.reset_last = node.integer("linear_before_reset", 0) != 0;
   cell.coupled = node.integer("input_forget", 0) != 0;
-  std::vector<std::string> names = node.texts("activations");
-  std::vector<double> alphas = node.reals("activation_alpha"), betas = node.reals("activation_beta");
-  for (size_t i = 0; i < kind.activations.size(); ++i) {
-    // Those of the second direction follow those of the first.
-    size_t at = static_cast<size_t>(direction) * kind.activations.size() + i;
-    Activation found = activation(node, at < names.size() ? names[at] : kind.activations[i]);
-    if (at < alphas.size()) found.alpha = alphas[at];
-    if (at < betas.size()) found.beta = betas[at];
-    cell.activations.push_back(found);
-  }
+  cell.activations = activations_of(node, kind, direction);
   return cell;
 }
 

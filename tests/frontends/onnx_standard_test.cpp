@@ -120,5 +120,31 @@ TEST(OnnxStandard, NormsOfWindowsThatReachBeyondTheEnd) {
               ElementsAre(3, 7, 11));
 }
 
+/// Each function that has parameters takes the next ones of the lists.
+TEST(OnnxStandard, ActivationsTakeTheirParametersInTurn) {
+  const auto rnn = [](const std::vector<std::string>& names, const std::vector<float>& alphas,
+                      const std::vector<float>& betas) {
+    const auto list = [](const std::string& name, const std::vector<float>& numbers) {
+      std::string result = bytes::field(1, name);
+      for (float number : numbers) {
+        std::string bits(sizeof number, '\0');
+        std::memcpy(bits.data(), &number, sizeof number);
+        result += bytes::varint(7 << 3 | 5) + bits;
+      }
+      return bytes::field(5, result + bytes::field(20, int64_t{6}));
+    };
+    std::string texts = bytes::field(1, std::string("activations"));
+    for (const std::string& name : names) texts += bytes::field(9, name);
+    return values(run("RNN", {floats({-2}, {1, 1, 1}), floats({1, 1}, {2, 1, 1}), floats({0, 0}, {2, 1, 1})},
+                      bytes::integer("hidden_size", 1) + bytes::text("direction", "bidirectional") +
+                          bytes::field(5, texts + bytes::field(20, int64_t{8})) +
+                          list("activation_alpha", alphas) + list("activation_beta", betas))[0]);
+  };
+  EXPECT_THAT(rnn({"Tanh", "LeakyRelu"}, {0.5}, {}), Pointwise(IsNear(), {std::tanh(-2), -1.}));
+  EXPECT_THAT(rnn({"Elu", "LeakyRelu"}, {0.5}, {}), Pointwise(IsNear(), {0.5 * std::expm1(-2), -0.02}));
+  EXPECT_THAT(rnn({"LeakyRelu", "Affine"}, {0.5, 0.25}, {3}), Pointwise(IsNear(), {-1., 2.5}));
+  EXPECT_THAT(rnn({"Affine", "HardSigmoid"}, {0.5, 0.1f}, {3, 0.3f}), Pointwise(IsNear(), {2., 0.1}));
+}
+
 }  // namespace
 }  // namespace lathe::onnx
