@@ -71,7 +71,8 @@ Values conv_transpose(const Node& node) {
   return {with_bias(node, emit(op, {node.in(0), node.in(1)}, attrs), 2)};
 }
 
-/// By the mean and variance of the batch, which also move the running ones.
+/// By the mean and variance of the batch, which also move the running ones. These may be of another type than
+/// the data, and keep it.
 Values batch_normalization_in_training(const Node& node) {
   Ints axes(static_cast<size_t>(node.rank(0)) - 1), channels(static_cast<size_t>(node.rank(0)), 1);
   std::iota(axes.begin(), axes.end(), 1);
@@ -79,9 +80,10 @@ Values batch_normalization_in_training(const Node& node) {
   axes[0] = 0;
   channels[1] = node.dim(0, 1);
   auto mean_of = [&](const Value& x) { return emit("mean", {x}, make<relay::ReduceAttrs>(axes, true)); };
-  auto channel = [&](size_t i) { return reshape(node.in(i), channels); };
-  Value mean = mean_of(node.in(0)), centred = minus(node.in(0), mean),
-        variance = mean_of(times(centred, centred));
+  const DataType dtype = node.dtype(0), sums = sum_dtype(dtype).value_or(dtype);
+  auto channel = [&](size_t i) { return cast_to(reshape(node.in(i), channels), sums); };
+  const Value x = cast_to(node.in(0), sums), mean = mean_of(x), centred = minus(x, mean),
+              variance = mean_of(times(centred, centred));
   Value inverse = emit("rsqrt", {plus(variance, number(variance, node.real("epsilon", 1e-5)))});
   double kept = node.real("momentum", 0.9);
   // Running statistic i, moved towards the batch's.
@@ -89,15 +91,18 @@ Values batch_normalization_in_training(const Node& node) {
     Value fresh = reshape(current, {channels[1]}), old = cast_to(node.in(i), type_of(fresh).dtype);
     return cast_to(plus(times(old, number(old, kept)), times(fresh, number(fresh, 1 - kept))), node.dtype(i));
   };
-  return {plus(times(times(centred, inverse), channel(1)), channel(2)), moved(3, mean), moved(4, variance)};
+  const Value result = plus(times(times(centred, inverse), channel(1)), channel(2));
+  return {cast_to(result, dtype), moved(3, mean), moved(4, variance)};
 }
 
 Values batch_normalization(const Node& node) {
   if (node.rank(0) < 2) node.reject("data of rank {}, must be 2 or more", node.rank(0));
   if (node.integer("training_mode", 0) != 0) return batch_normalization_in_training(node);
   auto attrs = make<relay::NormAttrs>(int64_t{0}, int64_t{1}, node.real("epsilon", 1e-5));
-  Value result = emit("nn.batch_norm", {node.in(0), node.in(1), node.in(2), node.in(3), node.in(4)}, attrs);
-  return {field_of(result, 0)};
+  const DataType dtype = node.dtype(0), sums = sum_dtype(dtype).value_or(dtype);
+  Values args;
+  for (size_t i = 0; i < 5; ++i) args.push_back(cast_to(node.in(i), sums));
+  return {cast_to(field_of(emit("nn.batch_norm", args, attrs), 0), dtype)};
 }
 
 Values instance_normalization(const Node& node) {
@@ -257,7 +262,7 @@ Values determinant(const Node& node) { return {emit("linalg.det", {node.in(0)})}
 constexpr Converter kConverters[] = {
     {"Conv", conv},
     {"ConvTranspose", conv_transpose, Arithmetic::kWide},
-    {"BatchNormalization", batch_normalization, Arithmetic::kWide},
+    {"BatchNormalization", batch_normalization},
     {"InstanceNormalization", instance_normalization, Arithmetic::kWide},
     {"GroupNormalization", group_normalization, Arithmetic::kWide},
     {"LayerNormalization", layer_normalization},

@@ -146,5 +146,19 @@ TEST(OnnxStandard, ActivationsTakeTheirParametersInTurn) {
   EXPECT_THAT(rnn({"Affine", "HardSigmoid"}, {0.5, 0.1f}, {3, 0.3f}), Pointwise(IsNear(), {2., 0.1}));
 }
 
+/// Statistics of another type than the data's keep it.
+TEST(OnnxStandard, StatisticsOfABatchKeepTheirType) {
+  Tensor x({2, 1, 2}, kFloat16);
+  for (int64_t i = 0; i < 4; ++i) x.set(i, static_cast<double>(i));
+  const Tensor scale = full({1}, kFloat16, 1), bias = full({1}, kFloat16, 0);
+  const auto outputs = run("BatchNormalization", {x, scale, bias, floats({0.1f}, {1}), floats({2}, {1})},
+                           bytes::integer("training_mode", 1), 3);
+  EXPECT_EQ(outputs[0].dtype(), kFloat16);
+  EXPECT_EQ(outputs[1].dtype(), kFloat32);
+  EXPECT_EQ(outputs[2].dtype(), kFloat32);
+  EXPECT_THAT(values(outputs[1]), Pointwise(IsNear(), {0.1 * 0.9 + 1.5 * 0.1}));
+  EXPECT_THAT(values(outputs[2]), Pointwise(IsNear(), {2 * 0.9 + 1.25 * 0.1}));
+}
+
 }  // namespace
 }  // namespace lathe::onnx
