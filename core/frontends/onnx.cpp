@@ -11,6 +11,7 @@
 #include <unordered_map>
 
 #include "core/frontends/onnx_functions.h"
+#include "core/frontends/onnx_inputs.h"
 #include "core/frontends/onnx_lists.h"
 #include "core/frontends/onnx_refusals.h"
 #include "core/relay/open_shapes.h"
@@ -62,96 +63,6 @@ std::string describe(const ::onnx::NodeProto& node) {
   return fmt::format("node `{}` ({})",
                      node.name().empty() && node.output_size() ? node.output(0) : node.name(),
                      node.op_type());
-}
-
-/// What the file says of an input; -1 for an open dimension.
-ValueInfo declared(const ::onnx::ValueInfoProto& input, const std::string& model) {
-  if (!input.type().has_tensor_type()) fail("{}: input `{}` is not a tensor", model, input.name());
-  ValueInfo value{input.name(), {}, {}};
-  try {
-    value.dtype = dtype_from(input.type().tensor_type().elem_type());
-  } catch (const Error& e) {
-    fail("{}: input `{}`: {}", model, input.name(), e.what());
-  }
-  int64_t elements = 1;
-  for (const auto& dim : input.type().tensor_type().shape().dim()) {
-    value.shape.push_back(dim.has_dim_value() && dim.dim_value() >= 0 ? dim.dim_value() : -1);
-    // Open dimensions count as 1 until they are settled.
-    if (__builtin_mul_overflow(elements, std::max<int64_t>(value.shape.back(), 1), &elements) ||
-        elements > Node::kLargest)
-      fail("{}: input `{}`: its shape is out of range", model, value.name);
-  }
-  return value;
-}
-
-/// The type of what an optional holds, or the type itself.
-const ::onnx::TypeProto& held_type(const ::onnx::TypeProto& type) {
-  return type.has_optional_type() ? type.optional_type().elem_type() : type;
-}
-
-/// As declared(), of a tensor, a sequence of tensors, or an optional of one of these.
-ValueInfo declared_value(const ::onnx::ValueInfoProto& value, const std::string& model) {
-  const ::onnx::TypeProto& held = held_type(value.type());
-  ::onnx::ValueInfoProto tensor = value;
-  *tensor.mutable_type() = held.has_sequence_type() ? held.sequence_type().elem_type() : held;
-  ValueInfo info = declared(tensor, model);
-  info.sequence = held.has_sequence_type();
-  info.optional = value.type().has_optional_type();
-  return info;
-}
-
-/// Inputs that are no tensors, by name: the inputs that are the items of a sequence; none for an optional
-/// that has no value.
-using HeldInputs = std::map<std::string, std::optional<std::vector<std::string>>>;
-
-/// Makes each input of `graph` a tensor: an optional what it holds, a sequence its items, as many as have
-/// shapes.
-HeldInputs take_apart_inputs(::onnx::GraphProto& graph, const ImportOptions& options,
-                             const std::string& model) {
-  HeldInputs result;
-  google::protobuf::RepeatedPtrField<::onnx::ValueInfoProto> tensors;
-  for (const auto& input : graph.input()) {
-    const ::onnx::TypeProto& held = held_type(input.type());
-    const bool empty = options.empty.count(input.name()) > 0;
-    if (held.has_sequence_type()) {
-      std::vector<std::string> items;
-      for (std::string name; !empty;) {
-        name = fmt::format("{}.{}", input.name(), items.size());
-        if (!options.shapes.count(name)) break;
-        items.push_back(name);
-        tensors.Add()->set_name(name);
-        *tensors.rbegin()->mutable_type() = held.sequence_type().elem_type();
-        // Items may differ in shape: a dimension's name says nothing about other items.
-        if (auto* tensor = tensors.rbegin()->mutable_type()->mutable_tensor_type(); tensor->has_shape())
-          for (auto& dim : *tensor->mutable_shape()->mutable_dim()) dim.clear_dim_param();
-      }
-      if (items.empty() && !empty)
-        fail("{}: input `{}` is a sequence of as many items as are given shapes: --shape {}.0=2x3, {}.1, ...",
-             model, input.name(), input.name(), input.name());
-      result[input.name()] = std::move(items);
-    } else if (input.type().has_optional_type() && empty) {
-      result[input.name()] = std::nullopt;
-    } else {
-      *tensors.Add() = input;
-      *tensors.rbegin()->mutable_type() = held;
-    }
-  }
-  graph.mutable_input()->Swap(&tensors);
-  return result;
-}
-
-/// ImportOptions::forget_sizes. A vector of integers may be a shape, whose length is a rank: it stays.
-void forget_sizes(::onnx::GraphProto& graph) {
-  std::set<std::string> initialized;
-  for (const auto& each : graph.initializer()) initialized.insert(each.name());
-  for (auto& input : *graph.mutable_input()) {
-    if (initialized.count(input.name()) || !input.type().has_tensor_type()) continue;
-    auto& type = *input.mutable_type()->mutable_tensor_type();
-    if (!type.has_shape() || (type.shape().dim_size() == 1 && !dtype_from(type.elem_type()).is_float()))
-      continue;
-    for (auto& dim : *type.mutable_shape()->mutable_dim())
-      if (dim.has_dim_value() && dim.dim_value() != 1) dim.set_dim_param(fmt::format("d{}", dim.dim_value()));
-  }
 }
 
 bool is_narrow(const Value& value) {
@@ -208,6 +119,7 @@ class Importer final : public Surroundings {
       refuse_unsupported(graph_, functions_,
                          [](const std::string& op) { return find_converter(op) != nullptr; });
       refuse_doubled_names(graph_, functions_);
+      refuse_small_results(graph_, functions_);
     } catch (const Error& e) {
       fail("{}: {}", name_, e.what());
     }
@@ -393,6 +305,8 @@ class Importer final : public Surroundings {
 
   void add_initializers(const ::onnx::GraphProto& graph) {
     for (const auto& each : graph.initializer()) names()[each.name()] = constant(tensor_from(each, folder_));
+    for (const auto& each : graph.sparse_initializer())
+      names()[each.values().name()] = constant(tensor_from(each, folder_));
   }
 
   /// By name, from the outermost graph to the innermost.
@@ -576,8 +490,7 @@ ImportedModel import_file(const std::string& path, const ImportOptions& options)
 
 std::vector<ValueInfo> declared_inputs(const std::string& path) {
   ::onnx::ModelProto model = parse_model(read_file(path), path);
-  std::set<std::string> initialized;
-  for (const auto& each : model.graph().initializer()) initialized.insert(each.name());
+  const std::set<std::string> initialized = constants_of(model.graph());
   std::vector<ValueInfo> inputs;
   for (const auto& input : model.graph().input())
     if (!initialized.count(input.name())) inputs.push_back(declared_value(input, path));

@@ -40,7 +40,12 @@ Value cast_to(const Value& value, DataType dtype);
 
 /// A TensorProto as a tensor; `folder` is where external data may lie. Throws Error on sizes that disagree.
 Tensor tensor_from(const ::onnx::TensorProto& proto, const std::string& folder);
+/// The same of one that states the elements that are not 0.
+Tensor tensor_from(const ::onnx::SparseTensorProto& proto, const std::string& folder);
 DataType dtype_from(int32_t onnx_type);
+/// The name of a type of 4 bits, or of 8 that are a float: of constants alone, whose numbers are held in a wider
+/// type. Null for another.
+const char* small_type(int32_t onnx_type);
 
 /// The import around a node.
 class Surroundings {
@@ -116,6 +121,8 @@ class Node {
 
   /// Larger sizes and offsets than these are in no model, and their products would overflow.
   static constexpr int64_t kLargest = int64_t{1} << 30;
+  /// No constant that is made at import has more elements: 1 GiB of float32.
+  static constexpr int64_t kMostConstant = int64_t{1} << 28;
   /// No tensor has more dimensions.
   static constexpr int64_t kMostDims = 64;
   /// Loops and recurrences are unrolled up to so many steps.

@@ -185,12 +185,10 @@ int64_t Node::axis(int64_t value, int64_t rank) const {
 }
 
 const std::vector<int64_t>& Node::constant_shape(const std::vector<int64_t>& dims) const {
-  // 1 GiB of float32.
-  constexpr int64_t kMostElements = int64_t{1} << 28;
   int64_t elements = 1;
   for (int64_t dim : dims)
     // Also for shapes that a 0 makes empty later: the product is checked at each step.
-    if (dim < 0 || __builtin_mul_overflow(elements, dim, &elements) || elements > kMostElements)
+    if (dim < 0 || __builtin_mul_overflow(elements, dim, &elements) || elements > kMostConstant)
       reject("shape {} is out of range", shape_text(dims));
   return dims;
 }

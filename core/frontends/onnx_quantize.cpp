@@ -82,10 +82,27 @@ Values quantize_linear(const Node& node) {
   return {call("qnn.quantize", {x, scale, zero}, scale_attrs(node, dtype))};
 }
 
+/// Input i, a number or a vector along the node's axis, against input 0.
+Value along_its_axis(const Node& node, size_t i) {
+  const Value value = cast_to(parameter(node.in(i)), kFloat32);
+  if (type_of(value).shape.empty()) return value;
+  relay::Ints shape(static_cast<size_t>(node.rank(0)), 1);
+  shape[static_cast<size_t>(node.axis(node.integer("axis", 1), node.rank(0)))] = node.dim(i, 0);
+  return reshape(value, shape);
+}
+
 Values dequantize_linear(const Node& node) {
-  if (!node.dtype(0).is_int()) node.reject("dequantization of {} is not supported", to_string(node.dtype(0)));
+  // Floats are constants of 8 bits.
+  const bool floats = node.dtype(0).is_float();
+  if ((floats && !known(node.in(0))) || node.dtype(0) == kBool)
+    node.reject("dequantization of {} is not supported", to_string(node.dtype(0)));
   if (node.integer("block_size", 0) != 0)
     return {cast_to(dequantized_by_blocks(node), type_of(node.in(1)).dtype)};
+  if (floats) {
+    Value real = cast_to(node.in(0), kFloat32);
+    if (node.has(2)) real = call("subtract", {real, along_its_axis(node, 2)});
+    return {cast_to(call("multiply", {real, along_its_axis(node, 1)}), type_of(node.in(1)).dtype)};
+  }
   Value zero = zero_point(node, 2, node.dtype(0)), scale = parameter(node.in(1));
   Value real = call("qnn.dequantize", {node.in(0), cast_to(scale, kFloat32), zero}, scale_attrs(node, kInt8));
   return {cast_to(real, type_of(scale).dtype)};

@@ -1,7 +1,10 @@
 #include "core/frontends/onnx_refusals.h"
 
+#include <map>
 #include <set>
 
+#include "core/frontends/onnx_converter.h"
+#include "core/frontends/onnx_inputs.h"
 #include "core/support/error.h"
 #include "core/support/text.h"
 
@@ -9,6 +12,11 @@ namespace lathe::onnx {
 namespace {
 
 using Defined = std::set<std::string>;
+
+/// The node's input that says of which type its result is; -1 where none does.
+int type_giver(const ::onnx::NodeProto& node) {
+  return node.op_type() == "QuantizeLinear" ? 2 : node.op_type() == "CastLike" ? 1 : -1;
+}
 
 void define(Defined& names, const std::string& name) {
   if (!name.empty() && !names.insert(name).second) fail("`{}` is defined twice", name);
@@ -23,7 +31,7 @@ void look_at_graph(const ::onnx::GraphProto& graph) {
   Defined names;
   for (const auto& input : graph.input()) define(names, input.name());
   // Files before IR version 4 list them among the inputs.
-  for (const auto& each : graph.initializer()) names.insert(each.name());
+  names.merge(constants_of(graph));
   define_outputs(names, graph.node());
 }
 
@@ -61,6 +69,31 @@ void refuse_doubled_names(const ::onnx::GraphProto& graph, const Functions& func
     define_outputs(names, function.node());
     look_at_graphs(function.node());
   });
+}
+
+void refuse_small_results(const ::onnx::GraphProto& graph, const Functions& functions) {
+  std::map<std::string, const char*> small;
+  const auto note = [&](const std::string& name, const ::onnx::TensorProto& tensor) {
+    if (const char* type = small_type(tensor.data_type())) small[name] = type;
+  };
+  const auto note_initializers = [&](const ::onnx::GraphProto& of) {
+    for (const auto& each : of.initializer()) note(each.name(), each);
+  };
+  const auto look = [&](const ::onnx::NodeProto& node) {
+    for (const auto& attribute : node.attribute()) {
+      if (attribute.has_g()) note_initializers(attribute.g());
+      if (attribute.has_t() && node.output_size() == 1) note(node.output(0), attribute.t());
+    }
+    const int giver = type_giver(node);
+    if (giver < 0 || giver >= node.input_size()) return;
+    if (auto found = small.find(node.input(giver)); found != small.end())
+      fail("node `{}` ({}): its result would be of {}, which constants alone are",
+           node.output_size() ? node.output(0) : node.name(), node.op_type(), found->second);
+  };
+  note_initializers(graph);
+  for_each_node(graph.node(), look);
+  functions.for_each_called(
+      graph.node(), [&](const ::onnx::FunctionProto& function) { for_each_node(function.node(), look); });
 }
 
 }  // namespace lathe::onnx

@@ -9,6 +9,9 @@ namespace lathe::onnx {
 void refuse_unsupported(const ::onnx::GraphProto& graph, const Functions& functions,
                         FunctionRef<bool(const std::string& op)> is_supported);
 
+/// Quantization to a type of constants alone would be to the range of the wider type that holds them.
+void refuse_small_results(const ::onnx::GraphProto& graph, const Functions& functions);
+
 /// Of two values of one name nobody could say which is meant. (Of two constants the later one is, as
 /// elsewhere: there are such files.)
 void refuse_doubled_names(const ::onnx::GraphProto& graph, const Functions& functions);

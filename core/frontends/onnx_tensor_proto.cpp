@@ -1,8 +1,9 @@
-// TensorProto -> Tensor: raw, typed or external data. Sizes are checked before anything is allocated, so that
+// TensorProto -> Tensor: raw, typed, external or sparse data. Sizes are checked before anything is allocated, so that
 // a hostile shape costs nothing.
 #include <onnx/onnx-data_pb.h>
 
 #include <charconv>
+#include <cmath>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -82,7 +83,80 @@ int64_t typed_values(const Proto& proto, Tensor* tensor) {
       return from(proto.int32_data());
   }
 }
+
+/// The numbers of 8 bits, of which `exponent` are that: a sign, the exponent, and the rest of the number. With
+/// `infinities` the largest exponent stands for these and NaN, else the largest number alone is NaN.
+template <int exponent, bool infinities>
+double from_float8(uint8_t bits) {
+  constexpr int kMantissa = 7 - exponent, kBias = (1 << (exponent - 1)) - 1;
+  const int power = bits >> kMantissa & ((1 << exponent) - 1), rest = bits & ((1 << kMantissa) - 1);
+  double value = std::ldexp(power ? rest + (1 << kMantissa) : rest, std::max(power, 1) - kBias - kMantissa);
+  if (infinities && power == (1 << exponent) - 1) value = rest ? NAN : INFINITY;
+  if (!infinities && (bits & 0x7f) == 0x7f) value = NAN;
+  return bits & 0x80 ? -value : value;
+}
+
+/// Types that tensors here do not have, whose numbers a wider one holds: those of constants. (Their names are
+/// younger than this release of ONNX.)
+struct Small {
+  int32_t type;
+  const char* name;
+  int bits;
+  DataType held;
+  double (*number)(uint8_t bits);
+};
+constexpr Small kSmall[] = {
+    {17, "FLOAT8E4M3FN", 8, kFloat32, from_float8<4, false>},
+    {19, "FLOAT8E5M2", 8, kFloat32, from_float8<5, true>},
+    {21, "UINT4", 4, kUInt8, [](uint8_t bits) -> double { return bits; }},
+    {22, "INT4", 4, kInt8, [](uint8_t bits) -> double { return bits < 8 ? bits : bits - 16; }},
+};
+
+const Small* small_of(int32_t type) {
+  for (const Small& row : kSmall)
+    if (row.type == type) return &row;
+  return nullptr;
+}
+
+/// Throws Error where the shape is out of range for elements of the type.
+int64_t bytes_of(const std::string& name, const std::vector<int64_t>& shape, DataType dtype) {
+  int64_t bytes = dtype.bytes();
+  // Up to a terabyte, so that the product stays far from overflow.
+  for (int64_t dim : shape)
+    if (dim < 0 || dim > Node::kLargest || __builtin_mul_overflow(bytes, dim, &bytes) ||
+        bytes > (int64_t{1} << 40))
+      fail("tensor `{}`: shape {} is out of range", name, shape_text(shape));
+  return bytes;
+}
+
+/// Of numbers of 4 bits the first of two is the low half of a byte.
+Tensor unpacked(const Proto& proto, const Small& small, const std::string& folder) {
+  std::vector<int64_t> shape(proto.dims().begin(), proto.dims().end());
+  const int64_t count = bytes_of(proto.name(), shape, small.held) / small.held.bytes(),
+                bytes = (count * small.bits + 7) / 8;
+  std::string packed = proto.raw_data();
+  if (proto.data_location() == Proto::EXTERNAL)
+    packed = external_bytes(proto, folder, bytes);
+  else if (!proto.has_raw_data())
+    packed.assign(proto.int32_data().begin(), proto.int32_data().end());
+  if (static_cast<int64_t>(packed.size()) != bytes)
+    fail("tensor `{}`: shape {} of {} needs {} bytes, the data has {}", proto.name(), shape_text(shape),
+         small.name, bytes, packed.size());
+  Tensor tensor(std::move(shape), small.held);
+  for (int64_t i = 0; i < count; ++i) {
+    const int64_t bit = i * small.bits;
+    const auto byte = static_cast<uint8_t>(packed[static_cast<size_t>(bit / 8)]);
+    tensor.set(i, small.number(small.bits == 8 ? byte : byte >> bit % 8 & 15));
+  }
+  return tensor;
+}
+
 }  // namespace
+
+const char* small_type(int32_t onnx_type) {
+  const Small* small = small_of(onnx_type);
+  return small ? small->name : nullptr;
+}
 
 DataType dtype_from(int32_t onnx_type) {
   switch (onnx_type) {
@@ -113,6 +187,7 @@ DataType dtype_from(int32_t onnx_type) {
     case Proto::BOOL:
       return kBool;
     default:
+      if (const Small* small = small_of(onnx_type)) fail("element type {} is not supported", small->name);
       fail("element type {} is not supported",
            ::onnx::TensorProto_DataType_IsValid(onnx_type)
                ? ::onnx::TensorProto_DataType_Name(static_cast<::onnx::TensorProto_DataType>(onnx_type))
@@ -121,14 +196,10 @@ DataType dtype_from(int32_t onnx_type) {
 }
 
 Tensor tensor_from(const Proto& proto, const std::string& folder) {
+  if (const Small* small = small_of(proto.data_type())) return unpacked(proto, *small, folder);
   DataType dtype = dtype_from(proto.data_type());
   std::vector<int64_t> shape(proto.dims().begin(), proto.dims().end());
-  int64_t bytes = dtype.bytes();
-  // Up to a terabyte, so that the product stays far from overflow.
-  for (int64_t dim : shape)
-    if (dim < 0 || dim > Node::kLargest || __builtin_mul_overflow(bytes, dim, &bytes) ||
-        bytes > (int64_t{1} << 40))
-      fail("tensor `{}`: shape {} is out of range", proto.name(), shape_text(shape));
+  const int64_t bytes = bytes_of(proto.name(), shape, dtype);
   bool external = proto.data_location() == Proto::EXTERNAL;
   if (external || proto.has_raw_data()) {
     std::string outside = external ? external_bytes(proto, folder, bytes) : "";
@@ -146,6 +217,39 @@ Tensor tensor_from(const Proto& proto, const std::string& folder) {
          bytes / dtype.bytes(), given);
   Tensor tensor(std::move(shape), dtype);
   typed_values(proto, &tensor);
+  return tensor;
+}
+
+Tensor tensor_from(const ::onnx::SparseTensorProto& proto, const std::string& folder) {
+  const std::string& name = proto.values().name();
+  const Tensor values = tensor_from(proto.values(), folder), places = tensor_from(proto.indices(), folder);
+  std::vector<int64_t> shape(proto.dims().begin(), proto.dims().end());
+  int64_t elements = 1;
+  for (int64_t dim : shape)
+    if (dim < 0 || __builtin_mul_overflow(elements, dim, &elements) || elements > Node::kMostConstant)
+      fail("sparse tensor `{}`: shape {} is out of range", name, shape_text(shape));
+  const auto rank = static_cast<int64_t>(shape.size()), count = values.size();
+  const bool by_axes = places.shape() == std::vector<int64_t>{count, rank};
+  if (places.dtype() != kInt64 || values.shape().size() != 1 ||
+      (!by_axes && places.shape() != std::vector<int64_t>{count}))
+    fail("sparse tensor `{}`: values of shape {} at places of shape {}", name, shape_text(values.shape()),
+         shape_text(places.shape()));
+  Tensor tensor = zeros(shape, values.dtype());
+  const auto size = static_cast<size_t>(values.dtype().bytes());
+  for (int64_t i = 0; i < count; ++i) {
+    int64_t place = by_axes ? 0 : places.integer(i);
+    for (int64_t d = 0; by_axes && d < rank; ++d) {
+      const int64_t along = places.integer(i * rank + d), extent = shape[static_cast<size_t>(d)];
+      if (along < 0 || along >= extent)
+        fail("sparse tensor `{}`: place {} along axis {} of a tensor of shape {}", name, along, d,
+             shape_text(shape));
+      place = place * extent + along;
+    }
+    if (place < 0 || place >= elements)
+      fail("sparse tensor `{}`: place {} of a tensor of shape {}", name, place, shape_text(shape));
+    std::memcpy(static_cast<char*>(tensor.data()) + static_cast<size_t>(place) * size,
+                static_cast<const char*>(values.data()) + static_cast<size_t>(i) * size, size);
+  }
   return tensor;
 }
 
