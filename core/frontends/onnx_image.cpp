@@ -1,10 +1,12 @@
 // Images read at computed places, and put together from patches.
+#include <algorithm>
 #include <cmath>
 #include <numeric>
 
 #include "core/arith/simplify.h"
 #include "core/frontends/onnx_arithmetic.h"
 #include "core/frontends/onnx_dims.h"
+#include "core/frontends/onnx_program.h"
 #include "core/relay/ops/attrs_nn.h"
 #include "core/relay/ops/attrs_tensor.h"
 #include "core/relay/text.h"
@@ -226,6 +228,61 @@ std::vector<Tap> region_taps(const Value& start, const Value& bin, int64_t bins,
   return {{whole(low), minus(number(x, 1), t), inside}, {whole(high), t, inside}};
 }
 
+/// Where regions (x1, y1, x2, y2), which are scaled to pixels, begin and end along an axis: (regions, 1)
+/// each.
+struct Edges {
+  Value begin, size;
+};
+
+/// The weight of each pixel along an axis in the mean of a bin's samples, which lie in the middles of as many
+/// equal parts of the bin as it is long: (regions, bins, extent).
+Value bin_weights(const Edges& edges, int64_t bins, const Expr& extent, const Expr& regions) {
+  const Value& like = edges.begin;
+  const Value bin = over(edges.size, number(like, static_cast<double>(bins)));
+  const Value count = emit("maximum", {emit("ceil", {bin}), number(like, 0)});  // (regions, 1)
+  const Value most = cast_to(emit("max", {count}, make<relay::ReduceAttrs>(std::optional<Ints>())), kInt64);
+  const Value samples = zeros_of(most);
+  OpenDimensions::current()->learn_from(samples);
+  const DataType dtype = type_of(like).dtype;
+  // (regions, bins, samples, extent)
+  const auto of_region = [&](const Value& x) { return reshape_to(x, {regions, 1, 1, 1}); };
+  const Value sample = cast_to(counted_along(dims_of(samples)[0], 2, 4), dtype),
+              pixel = cast_to(counted_along(extent, 3, 4), dtype),
+              part =
+                  over(plus(sample, number(like, 0.5)), emit("maximum", {of_region(count), number(like, 1)}));
+  const Value x = plus(of_region(edges.begin),
+                       times(of_region(bin), plus(cast_to(counted_along(bins, 1, 4), dtype), part)));
+  const Value length = extent_of(like, extent);
+  const Value counts = both(less(sample, of_region(count)),
+                            both(emit("less_equal", {number(like, -1), x}), emit("less_equal", {x, length})));
+  const Value inside = between(x, number(like, 0), minus(length, number(like, 1)));
+  // Of the two pixels that a sample lies between, each counts by its distance.
+  const Value share =
+      emit("maximum", {minus(number(like, 1), emit("abs", {minus(inside, pixel)})), number(like, 0)});
+  const Value sum = sum_over(choose(counts, share, number(like, 0)), {2}, false);
+  return over(sum, emit("maximum", {reshape_to(count, {regions, 1, 1}), number(like, 1)}));
+}
+
+/// Means of samples, as many in each region as its bins are long: the weights of rows and of columns are
+/// factors, so that a region is two products of matrices however many samples it has.
+Value means_of_regions(const Value& image, const Value& batch, const Value& down, const Value& across) {
+  const std::vector<Expr> shape = dims_of(image), rows = dims_of(down), columns = dims_of(across);
+  const Expr regions = rows[0], lines = simplify(shape[1] * shape[3]);
+  // Rows last, those of all channels and columns in front: (n, channels * width, height).
+  const Value turned = reshape_to(transposed(image, {0, 1, 3, 2}), {shape[0], lines, shape[2]});
+  const Value of_regions =
+      emit("take", {turned, batch},
+           make<relay::TakeAttrs>(int64_t{0}, std::optional<int64_t>(0), std::string("clip")));
+  // One image is that of all regions, and is not repeated for each.
+  const Value by_rows = is_int(shape[0], 1)
+                            ? emit("nn.dense", {reshape_to(down, {simplify(regions * rows[1]), shape[2]}),
+                                                reshape_to(turned, {lines, shape[2]})})
+                            : batched_product(down, of_regions);
+  const Value both_ways =
+      batched_product(reshape_to(by_rows, {regions, simplify(rows[1] * shape[1]), shape[3]}), across);
+  return transposed(reshape_to(both_ways, {regions, rows[1], shape[1], columns[1]}), {0, 2, 1, 3});
+}
+
 /// Means (or maxima) of samples in the bins of regions (x1, y1, x2, y2) of images. How many regions there are
 /// may be known by a run alone, as that of the boxes which a suppression keeps.
 Values roi_align(const Node& node) {
@@ -237,26 +294,35 @@ Values roi_align(const Node& node) {
   const Expr channels = shape[1], regions = boxes[0];
   const int64_t rows = node.integer("output_height", 1), columns = node.integer("output_width", 1);
   const int64_t samples = node.integer("sampling_ratio", 0);
-  node.constant_shape({rows * samples, columns * samples});
-  if (samples < 1) node.reject("sampling_ratio {} (of each region's own) is not supported", samples);
-  bool maximum = node.text("mode", "avg") == "max";
+  if (samples < 0 || rows < 1 || columns < 1)
+    node.reject("{} x {} bins of {} samples", rows, columns, samples);
+  node.constant_shape({rows * std::max<int64_t>(samples, 1), columns * std::max<int64_t>(samples, 1)});
+  const bool maximum = node.text("mode", "avg") == "max";
+  if (samples == 0 && maximum) node.reject("maxima of as many samples as a region has are not supported");
   bool half = node.opset() >= 16 && node.text("coordinate_transformation_mode", "half_pixel") == "half_pixel";
   double scale = node.real("spatial_scale", 1);
   const Value given = with_dims(node.in(1), {regions, 4});
   const Value edges = minus(times(given, number(given, scale)), number(given, half ? 0.5 : 0));
   auto edge = [&](int64_t i) { return sliced(edges, 1, i, i + 1); };
+  auto edges_along = [&](int64_t axis) {
+    const Value size = minus(edge(axis + 2), edge(axis));
+    return Edges{edge(axis), half ? size : emit("maximum", {size, number(size, 1)})};
+  };
+  const Value images = reshape_to(cast_to(with_dims(node.in(2), {regions}), kInt64), {regions});
+  if (samples == 0)
+    return {means_of_regions(node.in(0), images, bin_weights(edges_along(1), rows, shape[2], regions),
+                             bin_weights(edges_along(0), columns, shape[3], regions))};
   auto taps = [&](int64_t axis, int64_t bins, const Expr& extent) {
-    Value size = minus(edge(axis + 2), edge(axis));
-    if (!half) size = emit("maximum", {size, number(size, 1)});
-    return region_taps(edge(axis), over(size, number(size, static_cast<double>(bins))), bins, samples,
-                       extent);
+    const Edges along = edges_along(axis);
+    return region_taps(along.begin, over(along.size, number(along.size, static_cast<double>(bins))), bins,
+                       samples, extent);
   };
   std::vector<Tap> down = taps(1, rows, shape[2]), across = taps(0, columns, shape[3]);
   // The pixels of all images in one axis, the channels of each as a vector: a region's place names image, row
   // and column in one number.
   Value image = reshape_to(transposed(node.in(0), {0, 2, 3, 1}),
                            {elements_of(std::vector{shape[0], shape[2], shape[3]}), channels});
-  Value batch = reshape_to(cast_to(with_dims(node.in(2), {regions}), kInt64), {regions, 1, 1});
+  const Value batch = reshape_to(images, {regions, 1, 1});
   const int64_t high = rows * samples, wide = columns * samples;
   Value result;
   for (const Tap& y : down)

@@ -254,5 +254,27 @@ TEST(OnnxRunSizes, ALoopThatGathersAndEndsByItself) {
   EXPECT_EQ(run(imported, {floats({1}, {}), floats({10}, {}), number_of(2)})[1].shape(), (Shape{2}));
 }
 
+/// As many samples as the largest bin has pixels: of regions that a run tells, those of the same as
+/// constants.
+TEST(OnnxRunSizes, RegionsAreSampledByTheirSize) {
+  for (const char* images : {"1", "2"}) {
+    const Model model{{node("RoiAlign", {"x", "regions", "batch"}, {"y"},
+                            integer("output_height", 2) + integer("output_width", 3))},
+                      input_of("x", {images, "3", "5", "6"}) + input_of("regions", {"n", "4"}) +
+                          input_of("batch", {"n"}, kInt)};
+    const ImportedModel open =
+        import_bytes(model.file(), "m.onnx", {.keeps_open = [](const std::string&) { return true; }});
+    for (int64_t count : {1, 3}) {
+      const Tensor regions = random_tensor({count, 4}, kFloat32, 3, 4.0),
+                   x = random_tensor({std::stoi(images), 3, 5, 6}, kFloat32, 4);
+      Tensor batch({count}, kInt64);
+      for (int64_t i = 0; i < count; ++i) batch.set_integer(i, i % x.shape()[0]);
+      const ImportedModel known = import_bytes(
+          model.file(), "m.onnx", {.constants = {{"x", x}, {"regions", regions}, {"batch", batch}}});
+      expect_equal(run(open, {x, regions, batch}), run(known, {}));
+    }
+  }
+}
+
 }  // namespace
 }  // namespace lathe::onnx

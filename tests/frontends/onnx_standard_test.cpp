@@ -160,5 +160,32 @@ TEST(OnnxStandard, StatisticsOfABatchKeepTheirType) {
   EXPECT_THAT(values(outputs[2]), Pointwise(IsNear(), {2 * 0.9 + 1.25 * 0.1}));
 }
 
+/// sampling_ratio 0, the default: as many samples in each region as its bins have pixels.
+TEST(OnnxStandard, RegionsAreSampledByTheirSize) {
+  Tensor image({2, 2, 5, 6}, kFloat32);
+  for (int64_t i = 0; i < image.size(); ++i) image.set(i, static_cast<double>((i * 37 + 11) % 101) / 50 - 1);
+  const Tensor regions = floats({0, 0, 8, 8, 2, 3, 11, 9, -3, -2, 14, 12, 4, 4, 4.5, 4.25}, {4, 4});
+  const auto aligned = [&](const Tensor& x, const Tensor& batch, const char* mode) {
+    return values(run("RoiAlign", {x, regions, batch},
+                      bytes::integer("output_height", 2) + bytes::integer("output_width", 3) +
+                          bytes::real("spatial_scale", 0.5f) +
+                          bytes::text("coordinate_transformation_mode", mode))[0]);
+  };
+  const std::vector<double> expected{
+      -0.39499998, 0.02499999,  -0.2508333,  0.15249999,  -0.18500002, 0.21249999,  -0.41499999, 0.005,
+      -0.27083331, 0.13249999,  -0.20500001, 0.19249999,  0.09484378,  -0.11289062, 0.29484373,  -0.40984374,
+      0.37664062,  -0.20984374, 0.07484375,  -0.13289063, 0.27484375,  -0.42984372, 0.35664064,  -0.22984377,
+      -0.17319445, -0.0423438,  0.11717881,  0.17863717,  -0.12348959, 0.01223089,  -0.18319447, -0.0573438,
+      0.10717881,  0.16863719,  0.09472228,  0.00223089,  -0.16083325, -0.26749998, -0.37416655, -0.13583326,
+      -0.24249999, -0.34916654, -0.18083327, -0.28749999, -0.39416659, -0.15583327, -0.26249999, -0.36916655};
+  EXPECT_THAT(aligned(image, longs({0, 1, 0, 1}), "half_pixel"), Pointwise(IsNear(), expected));
+  EXPECT_NEAR(aligned(image, longs({0, 1, 0, 1}), "output_half_pixel")[0], 0.11333336, 1e-5);
+  Tensor one({1, 2, 5, 6}, kFloat32);
+  for (int64_t i = 0; i < one.size(); ++i) one.set(i, image.value(i));
+  const std::vector<double> of_one = aligned(one, longs({0, 0, 0, 0}), "half_pixel");
+  EXPECT_NEAR(of_one[0], -0.39499998, 1e-5);
+  EXPECT_NEAR(of_one[12], 0.13484374, 1e-5);
+}
+
 }  // namespace
 }  // namespace lathe::onnx
