@@ -95,64 +95,6 @@ Values unique(const Node& node) {
   return {constant(values), int_constant(firsts), int_constant(inverse), int_constant(counts)};
 }
 
-struct Box {
-  double top, left, bottom, right;
-  double area() const { return (bottom - top) * (right - left); }
-};
-
-/// Corners in any order, or with `centred` the centre (x, y), then width and height.
-Box box_at(const Tensor& boxes, int64_t i, bool centred) {
-  const double a = boxes.value(4 * i), b = boxes.value(4 * i + 1), c = boxes.value(4 * i + 2),
-               d = boxes.value(4 * i + 3);
-  if (centred) return {b - d / 2, a - c / 2, b + d / 2, a + c / 2};
-  return {std::min(a, c), std::min(b, d), std::max(a, c), std::max(b, d)};
-}
-
-/// The share of the two boxes' union that lies in both.
-double overlap(const Box& a, const Box& b) {
-  const double height = std::min(a.bottom, b.bottom) - std::max(a.top, b.top),
-               width = std::min(a.right, b.right) - std::max(a.left, b.left);
-  if (height <= 0 || width <= 0) return 0;
-  const double common = height * width;
-  return common / (a.area() + b.area() - common);
-}
-
-/// (batch, class, box) of the boxes kept: of each class the best first, without those that overlap a better
-/// one.
-Values non_max_suppression(const Node& node) {
-  for (size_t i = 0; i < node.inputs(); ++i)
-    if (node.has(i) && !is_known(node.in(i))) return non_max_suppression_at_run_time(node);
-  const Tensor &boxes = node.known_in(0), &scores = node.known_in(1);
-  const int64_t batch = node.dim(0, 0), count = node.dim(0, 1), classes = node.dim(1, 1);
-  if (node.rank(0) != 3 || node.rank(1) != 3 || node.dim(0, 2) != 4 || node.dim(1, 0) != batch ||
-      node.dim(1, 2) != count)
-    node.reject("boxes {} and scores {}", shape_text(node.shape(0)), shape_text(node.shape(1)));
-  const Ints most = node.has(2) ? node.positions_in(2) : Ints{0};
-  if (most.size() != 1) node.reject("a limit of {} numbers, must be one", most.size());
-  const double threshold = node.has(3) ? node.real_in(3) : 0;
-  const bool centred = node.integer("center_point_box", 0) != 0;
-  Ints kept;
-  for (int64_t b = 0; b < batch; ++b)
-    for (int64_t c = 0; c < classes; ++c) {
-      auto score = [&](int64_t i) { return scores.value((b * classes + c) * count + i); };
-      Ints order;
-      for (int64_t i = 0; i < count; ++i)
-        if (!node.has(4) || score(i) > node.real_in(4)) order.push_back(i);
-      std::stable_sort(order.begin(), order.end(), [&](int64_t i, int64_t k) { return score(i) > score(k); });
-      std::vector<Box> chosen;
-      for (int64_t i : order) {
-        if (static_cast<int64_t>(chosen.size()) >= most[0]) break;
-        const Box box = box_at(boxes, b * count + i, centred);
-        if (std::any_of(chosen.begin(), chosen.end(),
-                        [&](const Box& better) { return overlap(box, better) > threshold; }))
-          continue;
-        chosen.push_back(box);
-        kept.insert(kept.end(), {b, c, i});
-      }
-    }
-  return {int_matrix(kept, static_cast<int64_t>(kept.size()) / 3, 3)};
-}
-
 constexpr Converter kConverters[] = {
     {"NonMaxSuppression", non_max_suppression},
     {"NonZero", non_zero},

@@ -191,9 +191,20 @@ Values unique_at_run_time(const Node& node) {
   return {values, firsts, inverse, counts};
 }
 
+/// (batch, class, box) of what `best` tells of each class, where that is known: -1 is no box.
+Value rows_of_chosen(const Tensor& best) {
+  const int64_t classes = best.shape()[1], each = best.shape()[2];
+  Ints rows;
+  for (int64_t i = 0; i < best.size(); ++i)
+    if (best.integer(i) >= 0)
+      rows.insert(rows.end(), {i / each / classes, i / each % classes, best.integer(i)});
+  const auto count = static_cast<int64_t>(rows.size()) / 3;
+  return constant(tensor_of(rows, {count, 3}, kInt64));
+}
+
 /// (batch, class, box) of the boxes kept: of each class the best first, without those that overlap a better
 /// one.
-Values non_max_suppression_at_run_time(const Node& node) {
+Values non_max_suppression(const Node& node) {
   if (node.rank(0) != 3 || node.rank(1) != 3) node.reject("boxes and scores must be of rank 3");
   const Expr batch = node.dims(1)[0], classes = node.dims(1)[1], count = node.dims(1)[2];
   const Value boxes = with_dims(node.in(0), {batch, count, 4}), scores = node.in(1);
@@ -209,6 +220,7 @@ Values non_max_suppression_at_run_time(const Node& node) {
   const Value best =
       emit("vision.best_boxes", {boxes, scores, least, limit, overlap},
            make<relay::BestBoxesAttrs>(node.integer("center_point_box", 0) != 0, std::max<int64_t>(most, 0)));
+  if (const Tensor* chosen = known(best)) return {rows_of_chosen(*chosen)};
   const Expr each = dims_of(best)[2], all = elements_of(Dims{batch, classes, each});
   const Value places = positions_of(reshape_to(emit("greater_equal", {best, integer(0)}), {all}));
   const Dims column{dims_of(places)[0], 1};

@@ -18,10 +18,12 @@ Value positions_of(const Value& flags);
 Value padded_at(const Node& node, const Value& value, const Value& places, int64_t axis,
                 const std::string& mode, const Value& fill);
 
+/// Of inputs that are known or not: one rule says which boxes overlap.
+Values non_max_suppression(const Node& node);
+
 // The operator where input 1 (of a range any input) is no more known than when the model runs.
 Values non_zero_at_run_time(const Node& node);
 Values unique_at_run_time(const Node& node);
-Values non_max_suppression_at_run_time(const Node& node);
 /// The numbers of input i, an int64 vector, as sizes: those that a run tells, as dimensions that it binds. Of
 /// concatenated vectors the known ones are numbers.
 std::vector<Expr> sizes_at_run_time(const Node& node, size_t i);

@@ -254,6 +254,24 @@ TEST(OnnxRunSizes, ALoopThatGathersAndEndsByItself) {
   EXPECT_EQ(run(imported, {floats({1}, {}), floats({10}, {}), number_of(2)})[1].shape(), (Shape{2}));
 }
 
+/// Of constants as of inputs, in the type of the boxes: this overlap is the threshold but for its rounding.
+TEST(OnnxRunSizes, BoxesOverlapByOneRule) {
+  const Tensor boxes = tensor_of<float>({0, 0, 1, 1, 0, 0, 0.73f, 0.1f}, {1, 2, 4}, kFloat32),
+               scores = tensor_of<float>({0.9f, 0.8f}, {1, 1, 2}, kFloat32);
+  const auto real_number = [](const std::string& name, float value) {
+    return node("Constant", {}, {name}, bytes::real("value_float", value));
+  };
+  const Model model{{node("Constant", {}, {"most"}, integer("value_int", 2)),
+                     real_number("share", static_cast<float>(0.73f * static_cast<double>(0.1f))),
+                     node("NonMaxSuppression", {"boxes", "scores", "most", "share"}, {"y"})},
+                    input_of("boxes", {"1", "2", "4"}) + input_of("scores", {"1", "1", "2"})};
+  const Tensor at_run_time = run(import_bytes(model.file(), "m.onnx"), {boxes, scores})[0];
+  const Tensor at_import =
+      run(import_bytes(model.file(), "m.onnx", {.constants = {{"boxes", boxes}, {"scores", scores}}}), {})[0];
+  EXPECT_EQ(at_run_time.shape(), (Shape{1, 3}));
+  EXPECT_EQ(at_import.shape(), (Shape{1, 3}));
+}
+
 /// As many samples as the largest bin has pixels: of regions that a run tells, those of the same as
 /// constants.
 TEST(OnnxRunSizes, RegionsAreSampledByTheirSize) {
