@@ -10,6 +10,23 @@
 namespace lathe::onnx {
 using relay::Ints;
 
+Value elu_of(const Value& x, double alpha) {
+  // Of min(x, 0): both sides of the choice are computed, and exp of a large x would overflow.
+  const Value below = minus(emit("exp", {emit("minimum", {x, number(x, 0)})}), number(x, 1));
+  return choose(less(x, number(x, 0)), times(number(x, alpha), below), x);
+}
+
+Value softplus_of(const Value& x) {  // max(x, 0) + log(1 + exp(-|x|)): no overflow
+  const Value tail = emit("log", {plus(number(x, 1), emit("exp", {emit("negative", {emit("abs", {x})})}))});
+  return plus(emit("maximum", {x, number(x, 0)}), tail);
+}
+
+Value softsign_of(const Value& x) { return over(x, plus(number(x, 1), emit("abs", {x}))); }
+
+Value hard_sigmoid_of(const Value& x, double alpha, double beta) {
+  return clamped(plus(times(x, number(x, alpha)), number(x, beta)), 0, 1);
+}
+
 Value transposed(const Value& value, const Ints& axes) {
   return emit("transpose", {value}, make<relay::TransposeAttrs>(axes));
 }

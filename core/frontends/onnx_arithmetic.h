@@ -21,6 +21,16 @@ inline Value clamped(const Value& x, double low, double high) {
   return emit("minimum", {emit("maximum", {x, number(x, low)}), number(x, high)});
 }
 
+// Activations, of operators and of recurrences.
+/// alpha * (exp(x) - 1) below 0, x from there on.
+Value elu_of(const Value& x, double alpha);
+/// log(1 + exp(x)).
+Value softplus_of(const Value& x);
+/// x / (1 + |x|).
+Value softsign_of(const Value& x);
+/// alpha * x + beta within 0..1.
+Value hard_sigmoid_of(const Value& x, double alpha, double beta);
+
 Value transposed(const Value& value, const std::vector<int64_t>& axes);
 /// Elements [begin, end) along one axis. Throws Error when they are not all there.
 Value sliced(const Value& value, int64_t axis, int64_t begin, int64_t end);

@@ -176,12 +176,7 @@ Values thresholded_relu(const Node& node) {
 Value exp_minus_one(const Node& node, const Value& x) {
   return emit("subtract", {emit("exp", {x}), number(node, 1)});
 }
-Values elu(const Node& node) {
-  Value x = node.in(0), zero = number(node, 0);
-  // Of min(x, 0): both sides of the choice are computed, and exp of a large x would overflow.
-  Value below = times(number(node, node.real("alpha", 1)), exp_minus_one(node, emit("minimum", {x, zero})));
-  return {choose(emit("less", {x, zero}), below, x)};
-}
+Values elu(const Node& node) { return {elu_of(node.in(0), node.real("alpha", 1))}; }
 Values selu(const Node& node) {
   Value x = node.in(0), zero = number(node, 0);
   // The defaults of the standard, which are float32 numbers.
@@ -197,14 +192,10 @@ Values celu(const Node& node) {
                       exp_minus_one(node, emit("minimum", {times(x, number(node, 1 / alpha)), zero})));
   return {choose(emit("less", {x, zero}), below, x)};
 }
-Value hard_sigmoid_of(const Node& node, double alpha, double beta) {
-  Value line = plus(times(node.in(0), number(node, alpha)), number(node, beta));
-  return clipped(line, number(node, 0), number(node, 1));
-}
 Values hard_sigmoid(const Node& node) {
-  return {hard_sigmoid_of(node, node.real("alpha", 0.2), node.real("beta", 0.5))};
+  return {hard_sigmoid_of(node.in(0), node.real("alpha", 0.2), node.real("beta", 0.5))};
 }
-Values hard_swish(const Node& node) { return {times(node.in(0), hard_sigmoid_of(node, 1.0 / 6, 0.5))}; }
+Values hard_swish(const Node& node) { return {times(node.in(0), hard_sigmoid_of(node.in(0), 1.0 / 6, 0.5))}; }
 Values swish(const Node& node) {
   Value x = node.in(0);
   return {times(x, emit("sigmoid", {times(x, number(node, node.real("alpha", 1)))}))};
@@ -220,15 +211,9 @@ Values gelu(const Node& node) {
   }
   return {times(times(x, number(node, 0.5)), plus(share, number(node, 1)))};
 }
-Values softplus(const Node& node) {  // max(x, 0) + log(1 + exp(-|x|)): no overflow
-  Value x = node.in(0);
-  Value tail = emit("log", {plus(number(node, 1), emit("exp", {emit("negative", {emit("abs", {x})})}))});
-  return {plus(emit("maximum", {x, number(node, 0)}), tail)};
-}
-Values softsign(const Node& node) {
-  return {emit("divide", {node.in(0), plus(number(node, 1), emit("abs", {node.in(0)}))})};
-}
-Values mish(const Node& node) { return {times(node.in(0), emit("tanh", {softplus(node)[0]}))}; }
+Values softplus(const Node& node) { return {softplus_of(node.in(0))}; }
+Values softsign(const Node& node) { return {softsign_of(node.in(0))}; }
+Values mish(const Node& node) { return {times(node.in(0), emit("tanh", {softplus_of(node.in(0))}))}; }
 /// Of integers in float64: the bias may be a fraction.
 Values shrink(const Node& node) {
   const double lambda = node.real("lambd", 0.5), bias = node.real("bias", 0);

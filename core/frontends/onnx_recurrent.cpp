@@ -38,24 +38,17 @@ Value affine(const Value& x, double alpha, double beta) {
 Value leaky_relu(const Value& x, double alpha, double) {
   return emit("nn.leaky_relu", {x}, make<relay::LeakyReluAttrs>(alpha));
 }
+/// The operator of this name leaves alpha itself out.
 Value thresholded_relu(const Value& x, double alpha, double) {
   return choose(less(x, number(x, alpha)), number(x, 0), x);
 }
 Value scaled_tanh(const Value& x, double alpha, double beta) {
   return times(number(x, alpha), emit("tanh", {times(x, number(x, beta))}));
 }
-Value hard_sigmoid(const Value& x, double alpha, double beta) {
-  return clamped(affine(x, alpha, beta), 0, 1);
-}
-Value elu(const Value& x, double alpha, double) {
-  Value below = minus(emit("exp", {emit("minimum", {x, number(x, 0)})}), number(x, 1));
-  return choose(less(x, number(x, 0)), times(number(x, alpha), below), x);
-}
-Value softsign(const Value& x, double, double) { return over(x, plus(number(x, 1), emit("abs", {x}))); }
-Value softplus(const Value& x, double, double) {  // no overflow
-  Value tail = emit("log", {plus(number(x, 1), emit("exp", {emit("negative", {emit("abs", {x})})}))});
-  return plus(emit("maximum", {x, number(x, 0)}), tail);
-}
+Value hard_sigmoid(const Value& x, double alpha, double beta) { return hard_sigmoid_of(x, alpha, beta); }
+Value elu(const Value& x, double alpha, double) { return elu_of(x, alpha); }
+Value softsign(const Value& x, double, double) { return softsign_of(x); }
+Value softplus(const Value& x, double, double) { return softplus_of(x); }
 
 constexpr Activation kActivations[] = {
     {"Relu", call<kRelu>},
