@@ -43,8 +43,8 @@ Tensor tensor_from(const ::onnx::TensorProto& proto, const std::string& folder);
 /// The same of one that states the elements that are not 0.
 Tensor tensor_from(const ::onnx::SparseTensorProto& proto, const std::string& folder);
 DataType dtype_from(int32_t onnx_type);
-/// The name of a type of 4 bits, or of 8 that are a float: of constants alone, whose numbers are held in a wider
-/// type. Null for another.
+/// The name of a type of 4 bits, or of 8 that are a float: of constants alone, whose numbers are held in a
+/// wider type. Null for another.
 const char* small_type(int32_t onnx_type);
 
 /// The import around a node.

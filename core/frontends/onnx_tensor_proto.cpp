@@ -1,5 +1,5 @@
-// TensorProto -> Tensor: raw, typed, external or sparse data. Sizes are checked before anything is allocated, so that
-// a hostile shape costs nothing.
+// TensorProto -> Tensor: raw, typed, external or sparse data. Sizes are checked before anything is allocated,
+// so that a hostile shape costs nothing.
 #include <onnx/onnx-data_pb.h>
 
 #include <charconv>
@@ -84,8 +84,8 @@ int64_t typed_values(const Proto& proto, Tensor* tensor) {
   }
 }
 
-/// The numbers of 8 bits, of which `exponent` are that: a sign, the exponent, and the rest of the number. With
-/// `infinities` the largest exponent stands for these and NaN, else the largest number alone is NaN.
+/// The numbers of 8 bits, of which `exponent` are that: a sign, the exponent, and the rest of the number.
+/// With `infinities` the largest exponent stands for these and NaN, else the largest number alone is NaN.
 template <int exponent, bool infinities>
 double from_float8(uint8_t bits) {
   constexpr int kMantissa = 7 - exponent, kBias = (1 << (exponent - 1)) - 1;
