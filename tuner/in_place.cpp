@@ -69,6 +69,8 @@ class Writes {
   /// `loops`, `facts` and `cases` are those around the store.
   void add(const Store& store, const Domain& loops, const std::vector<Fact>& facts,
            const std::vector<Case>& cases) {
+    each_once_ = each_once_ && places_.size() < kMostStores;
+    if (!each_once_) return;
     VarMap own;
     std::vector<Var> vars;
     auto introduce = [&](const std::string& name, const Expr& extent) {
@@ -111,8 +113,7 @@ class Writes {
 
   /// No element is stored twice. False when that is not known.
   bool are_distinct() const {
-    // Each with each, O(n^2): a kernel has a few stores to its result, some dozen where
-    // boundaries are split off.
+    // Each with each, O(n^2).
     for (size_t i = 0; i < places_.size(); ++i)
       for (size_t j = 0; j < i; ++j)
         if (!each_once_ || (may_meet(places_[i], places_[j]) && !exclude_each_other(i, j))) return false;
@@ -120,6 +121,10 @@ class Writes {
   }
 
  private:
+  /// A kernel has a few stores to its result, some dozen where boundaries are split off; of hundreds, copies
+  /// of unrolled tiles, it would take longer to look at all pairs than to compile them.
+  static constexpr size_t kMostStores = 256;
+
   static Expr with(const Expr& index, const Expr& value, const Var& var) {
     return rewrite(index,
                    [&](const NodeRef& node) -> NodeRef {
@@ -215,7 +220,7 @@ class Walk {
     } else if (const Store* store = stmt.as<Store>()) {
       // An element that is stored again reads an input that is gone.
       bool final = store->buffer == result_;
-      if (final) writes_.add(*store, loops_, facts_, cases_);
+      if (final && !candidates_.empty()) writes_.add(*store, loops_, facts_, cases_);
       read(store->value, final ? &store->indices : nullptr);
       // An index that is loaded is read apart from any element.
       for (const Expr& index : store->indices) read(index, nullptr);

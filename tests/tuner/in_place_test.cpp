@@ -83,6 +83,17 @@ TEST(InPlace, NotACopyOfOtherPlacesOrNotTheFirst) {
   EXPECT_THAT(of("for k in 0..3 { for i in 0..9 { out[i] = a[i] } " + update + " }"), IsEmpty());
 }
 
+/// All pairs of stores would be looked at.
+TEST(InPlace, NotOfHundredsOfStores) {
+  const auto of = [](int64_t count) {
+    std::string text = fmt::format("func f(a: float32[{0}]) -> (out: float32[{0}]) {{", count);
+    for (int64_t i = 0; i < count; ++i) text += fmt::format(" out[{0}] = a[{0}] + 1.0\n", i);
+    return in_place_arguments(*parse_func(text + "}"));
+  };
+  EXPECT_THAT(of(200), ElementsAre(0));
+  EXPECT_THAT(of(300), IsEmpty());
+}
+
 TEST(InPlace, NotWhenTheResultIsMadeStepByStep) {
   Buffer a = buffer("a", {8}, kFloat32), out = buffer("out", {8}, kFloat32);
   Var i = var("i"), j = var("j");
