@@ -108,7 +108,9 @@ void sort(Exporter& e, const Written& w) {
 
 void topk(Exporter& e, const Written& w) {
   const auto& a = w.attrs<relay::TopkAttrs>();
-  int64_t k = a.k > 0 ? a.k : w.shape(0)[static_cast<size_t>(w.front(a.axis))];
+  int64_t k = w.op() == "topk_like" ? w.shape(1)[0]
+              : a.k > 0             ? a.k
+                                    : w.shape(0)[static_cast<size_t>(w.front(a.axis))];
   std::string places = e.fresh();
   top(e, w, k, a.axis, a.is_ascend, a.ret_type == "indices" ? "" : w.outputs[0], places);
   if (a.ret_type != "values")
@@ -134,6 +136,7 @@ constexpr ExportRow kRows[] = {
     {"sort", sort},
     {"argsort", sort},
     {"topk", topk},
+    {"topk_like", topk},
 };
 }  // namespace
 

@@ -241,12 +241,13 @@ Values compress_at_run_time(const Node& node) {
 }
 
 Values top_at_run_time(const Node& node) {
-  const int64_t axis = node.axis(node.integer("axis", -1), node.rank(0));
-  const Value order = sorted_places(node.in(0), axis, node.integer("largest", 1) == 0);
-  const Values count = numbers_in(node, 1);
+  const Dims count = known(node.in(1)) ? node.sizes_in(1) : sizes_at_run_time(node, 1);
   if (count.size() != 1) node.reject("input 1 has {} numbers, must have one", count.size());
-  const Value first = taken(order, counted_at_run_time(count[0]), axis);
-  return {emit("gather", {node.in(0), first}, make<relay::GatherAttrs>(axis)), first};
+  const int64_t axis = node.axis(node.integer("axis", -1), node.rank(0));
+  const auto attrs =
+      make<relay::TopkAttrs>(int64_t{1}, axis, std::string("both"), node.integer("largest", 1) == 0, kInt64);
+  const Value both = emit("topk_like", {node.in(0), of_shape(count)}, attrs);
+  return {field_of(both, 0), field_of(both, 1)};
 }
 
 /// start, start + delta, ... before the limit.

@@ -144,6 +144,7 @@ const Row kRows[] = {
     {kImage, "topk(%x, k=3, axis=3, ret_type=\"both\").0"},
     {kImage, "topk(%x, k=3, axis=3, ret_type=\"both\", dtype=\"int64\").1"},
     {kImage, "topk(%x, k=2, axis=1, ret_type=\"indices\", is_ascend=True)"},
+    {kImage, "topk_like(%x, zeros(shape=[2], dtype=\"bool\"), axis=1, ret_type=\"values\")"},
 
     {kImage, "reshape(%x, newshape=[2, -1, 6])"},
     {"%x: Tensor[(6), float32], %y: Tensor[(2, 3), float32]", "reshape_like(%x, %y)"},

@@ -145,6 +145,24 @@ TEST(OnnxOpenPrograms, FirstFewOfOpenRows) {
             "the model needs max(n, 3) = n, which does not hold for n = 2");
 }
 
+/// Placed, filtered or merged, as the two numbers say.
+TEST(OnnxOpenPrograms, AsManyOfOpenRowsAsARunTells) {
+  Build build({{node("TopK", {"x", "k"}, {"y", "at"}, integer("axis", 1))},
+               input_of("x", {"b", "n"}) + input_of("k", {"1"}, kInt),
+               {"y", "at"}});
+  auto inputs = [](int64_t n, int64_t k, int64_t nans) {
+    Tensor x({2, n}, kFloat32);
+    for (int64_t i = 0; i < x.size(); ++i) x.set(i, static_cast<double>(i * 7919 % 211));
+    for (int64_t i = 5; i < x.size(); i += nans) x.set(i, std::numeric_limits<double>::quiet_NaN());
+    return std::vector{x, tensor_of<int64_t>({k}, {1}, kInt64)};
+  };
+  for (int64_t n : {1, 10, 96, 97, 380, 1000, 1025, 3000})
+    for (int64_t k : {int64_t{0}, int64_t{1}, n / 20, n / 4, n / 2, n})
+      for (int64_t nans : {int64_t{2}, int64_t{97}}) build.at(inputs(n, k, nans));
+  EXPECT_EQ(thrown_by([&] { build.at(inputs(10, 11, 97)); }),
+            "the model needs max(size0, n) = n, which does not hold for size0 = 11, b = 2, n = 10");
+}
+
 /// An image that is declared open, and of which only some sizes fit the weights behind it: none that has
 /// fewer rows than its windows is among them.
 TEST(OnnxOpenPrograms, ImagesThatLaterLayersNeed) {

@@ -9,43 +9,60 @@
 namespace lathe::relay::ops {
 namespace {
 
-constexpr int64_t kMostBest = 1024;  // kept on the stack, with several numbers each
-
 int64_t round_up(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
+Expr round_up(const Expr& n, int64_t to) { return floordiv(n + (to - 1), Expr(to)) * to; }
 
 /// Vectors of candidates whose places are counted together: they share what they are compared with, but more
 /// of it is compared by twice the work, to tell which of equal ones is first.
 int64_t vectors_at_once(int64_t candidates) { return candidates <= 96 ? 1 : candidates <= 256 ? 2 : 4; }
 
+/// A number, and the largest that there is memory for.
+struct Bounded {
+  Expr now;
+  int64_t most = 0;
+};
+
+/// How the best few of a row are found, and what memory that takes.
+struct BestPlan {
+  /// Element i is in group i % groups. The k-th best of the best of all groups bounds what is among the best
+  /// k; 0: each element is a candidate.
+  Bounded groups = {};
+  /// So many candidates are more than are looked for: they are ordered, and bound what may still come.
+  Bounded enough = {};
+  int64_t most_best = 1;
+  int64_t typical_candidates = 1;
+};
+
+/// More groups are never worth it.
+constexpr int64_t kMostGroups = 2048;
+
 /// Elements are looked at in their order, so of equal ones the first is kept, and nothing but what is kept at
 /// all depends on the data.
 class BestOfRow {
  public:
-  explicit BestOfRow(const BestOf& row)
+  BestOfRow(const BestOf& row, const BestPlan& plan)
       : row_(row),
         n_(row.n),
         k_(row.k),
-        plan_(plan_best(n_, k_)),
+        plan_(plan),
         key_(row.dtype.is_float() && row.dtype.bits < 32 ? kFloat32
              : row.dtype.is_bool()                       ? kUInt8
                                                          : row.dtype),
-        at_once_(vectors_at_once(plan_.groups ? k_ + k_ / 4
-                                 : k_ == 1    ? 1
-                                              : int_value(n_))),
+        at_once_(vectors_at_once(plan_.typical_candidates)),
         count_("count", kInt64),
         bound_("bound", key_),
         is_settled_("is_settled", kBool) {
-    const int64_t most = round_up(plan_.enough + plan_.groups + 1, kLanes) + kLanes * at_once_;
+    const int64_t most = round_up(plan_.enough.most + plan_.groups.most + 1, kLanes) + kLanes * at_once_;
     values_ = local("values", most, key_);
     positions_ = local("positions", most, kInt64);
     places_ = local("places", most, kInt32);
-    best_values_ = local("best_values", round_up(k_ + 1, kLanes), key_);
-    best_positions_ = local("best_positions", round_up(k_ + 1, kLanes), kInt64);
+    best_values_ = local("best_values", round_up(plan_.most_best + 1, kLanes), key_);
+    best_positions_ = local("best_positions", round_up(plan_.most_best + 1, kLanes), kInt64);
     for (const Cell* cell : {&count_, &bound_, &is_settled_}) allocs_.push_back(cell->buffer());
   }
 
   tir::Stmt program() {
-    std::vector<tir::Stmt> steps = k_ == 1 ? first() : plan_.groups ? filtered() : all();
+    std::vector<tir::Stmt> steps = is_int(k_, 1) ? first() : plan_.groups.most ? filtered() : all();
     tir::Stmt result = tir::seq(std::move(steps));
     for (const Buffer& each : allocs_) result = make<tir::Alloc>(each, result);
     return result;
@@ -55,6 +72,20 @@ class BestOfRow {
   Buffer local(const char* name, int64_t extent, DataType dtype) {
     allocs_.push_back(tir::buffer(name, {Expr(extent)}, dtype, tir::Scope::kLocal));
     return allocs_.back();
+  }
+  /// `e`, worked out once where it is no constant.
+  Expr at_hand(const char* name, const Expr& e, std::vector<tir::Stmt>& steps) {
+    if (as_int(e)) return e;
+    const Cell cell(name, kInt64);
+    allocs_.push_back(cell.buffer());
+    steps.push_back(cell.set(e));
+    return cell.value();
+  }
+  /// Groups whose best are in registers together; numbers of groups that a run chooses are its multiples.
+  int64_t groups_at_once() const {
+    const int64_t* known = as_int(plan_.groups.now);
+    const int64_t vectors = known ? *known / kLanes : 2;
+    return kLanes * (vectors % 8 == 0 ? 8 : std::min<int64_t>(vectors, 4));
   }
   Expr key(const Expr& i) const { return cast(key_, row_.element(i)); }
   /// False where one is NaN.
@@ -124,7 +155,7 @@ class BestOfRow {
 
   /// The places among the best of those whose place is no further than that.
   tir::Stmt places_of_best(const Expr& count, bool has_nans) {
-    const Expr none = imm(kInt32, k_);
+    const Expr none = cast(kInt32, k_);
     return places(values_, count, at_once_, true, [&](const Expr& i, const Expr& value, const Expr& place) {
       return tir::store(places_, {i},
                         has_nans ? select(is_nan(value), none, min(place, none)) : min(place, none));
@@ -133,7 +164,7 @@ class BestOfRow {
 
   /// Where there are fewer than k numbers, all that is copied has a value.
   tir::Stmt no_best() const {
-    return loop("v", ceildiv(Expr(k_), Expr(kLanes)), [&](const Expr& v) {
+    return loop("v", ceildiv(k_, Expr(kLanes)), [&](const Expr& v) {
       return in_lanes([&](const Expr& lane) {
         return tir::seq({tir::store(best_values_, {v * kLanes + lane}, extreme(true)),
                          tir::store(best_positions_, {v * kLanes + lane}, Expr(0))});
@@ -191,7 +222,8 @@ class BestOfRow {
   }
 
   std::vector<tir::Stmt> all() {
-    const int64_t n = int_value(n_), block = at_once_ * kLanes, whole = round_up(n, block);
+    const int64_t block = at_once_ * kLanes;
+    const Expr whole = round_up(n_, block);
     const bool has_nans = row_.dtype.is_float();
     std::vector<tir::Stmt> steps = {
         no_best(),
@@ -205,7 +237,7 @@ class BestOfRow {
     if (!has_nans) return steps;
     const Buffer lanes = local("numbers", kLanes, kInt32), counted = local("counted", kLanes, kInt32);
     steps.push_back(in_lanes([&](const Expr& lane) { return tir::store(lanes, {lane}, imm(kInt32, 0)); }));
-    steps.push_back(loop("v", whole / kLanes, [&](const Expr& v) {
+    steps.push_back(loop("v", floordiv(whole, Expr(kLanes)), [&](const Expr& v) {
       return in_lanes([&](const Expr& lane) {
         const Expr is_number = logical_not(is_nan(load(values_, {v * kLanes + lane}))),
                    now = load(lanes, {lane});
@@ -214,7 +246,7 @@ class BestOfRow {
     }));
     steps.push_back(
         in_lanes([&](const Expr& lane) { return tir::store(counted, {lane}, load(lanes, {lane})); }));
-    steps.push_back(count_.set(n - whole));
+    steps.push_back(count_.set(n_ - whole));
     steps.push_back(loop(
         "lane", kLanes,
         [&](const Expr& lane) { return count_.set(count_.value() + cast(kInt64, load(counted, {lane}))); },
@@ -238,37 +270,33 @@ class BestOfRow {
       return tir::seq({tir::store(values_, {i}, load(best_values_, {i})),
                        tir::store(positions_, {i}, load(best_positions_, {i}))});
     });
-    const tir::Stmt bounded =
-        make<tir::If>(less_equal(Expr(k_), count),
-                      tir::seq({count_.set(Expr(k_)), bound_.set(load(values_, {Expr(k_ - 1)})),
-                                is_settled_.set(imm(kBool, 1))}));
+    const tir::Stmt bounded = make<tir::If>(
+        less_equal(k_, count),
+        tir::seq({count_.set(k_), bound_.set(load(values_, {k_ - 1})), is_settled_.set(imm(kBool, 1))}));
     return tir::seq({filled, places_of_best(count, false), placed, back, bounded});
   }
 
   /// best[g] = the first of group g, which is no NaN.
   tir::Stmt best_of_groups(const Buffer& best) {
     // Rows of groups are vectors; few enough at once to be in registers.
-    const int64_t vectors = plan_.groups / kLanes,
-                  at_once = vectors % 8 == 0 ? 8 : std::min<int64_t>(vectors, 4);
-    const Expr whole = floordiv(n_, Expr(plan_.groups)), rest = floormod(n_, Expr(plan_.groups));
+    const int64_t at_once = groups_at_once() / kLanes;
     const Buffer first = local("first", at_once * kLanes, key_);
-    const tir::Stmt rows = loop("block", vectors / at_once, [&](const Expr& b) {
+    const tir::Stmt rows = loop("block", floordiv(groups_, Expr(at_once * kLanes)), [&](const Expr& b) {
       const Expr begin = b * (at_once * kLanes);
       return tir::seq({
           in_registers(at_once, [&](const Expr& i) { return tir::store(first, {i}, extreme(true)); }),
-          loop("r", whole,
+          loop("r", whole_,
                [&](const Expr& r) {
                  return in_registers(at_once, [&](const Expr& i) {
-                   return tir::store(first, {i},
-                                     first_of(key(r * plan_.groups + begin + i), load(first, {i})));
+                   return tir::store(first, {i}, first_of(key(r * groups_ + begin + i), load(first, {i})));
                  });
                }),
           in_registers(at_once,
                        [&](const Expr& i) { return tir::store(best, {begin + i}, load(first, {i})); }),
       });
     });
-    return tir::seq({rows, in_vectors(rest, [&](const Expr& i) {
-                       return tir::store(best, {i}, first_of(key(whole * plan_.groups + i), load(best, {i})));
+    return tir::seq({rows, in_vectors(rest_, [&](const Expr& i) {
+                       return tir::store(best, {i}, first_of(key(whole_ * groups_ + i), load(best, {i})));
                      })});
   }
 
@@ -278,10 +306,10 @@ class BestOfRow {
     const tir::Stmt begin =
         in_lanes([&](const Expr& lane) { return tir::store(lanes, {lane}, extreme(false)); });
     const tir::Stmt bounds = places(
-        best, plan_.groups, std::min<int64_t>(plan_.groups / kLanes, 4), false,
+        best, groups_, std::min<int64_t>(groups_at_once() / kLanes, 4), false,
         [&](const Expr& i, const Expr& value, const Expr& place) {
           const Expr lane = floormod(i, Expr(kLanes)), now = load(lanes, {lane});
-          return tir::store(lanes, {lane}, select(less(place, imm(kInt32, k_)), last_of(value, now), now));
+          return tir::store(lanes, {lane}, select(less(place, cast(kInt32, k_)), last_of(value, now), now));
         });
     const tir::Stmt end = loop("lane", kLanes, [&](const Expr& lane) {
       return bound_.set(last_of(load(lanes, {lane}), bound_.value()));
@@ -290,10 +318,13 @@ class BestOfRow {
   }
 
   std::vector<tir::Stmt> filtered() {
-    const int64_t groups = plan_.groups;
-    const Expr whole = floordiv(n_, Expr(groups)), rest = floormod(n_, Expr(groups));
-    const bool has_rest = !is_zero(rest);
-    const Buffer best = local("best", groups, key_), chosen = local("chosen", groups + 1, kInt64);
+    std::vector<tir::Stmt> steps;
+    groups_ = at_hand("groups", plan_.groups.now, steps);
+    whole_ = at_hand("whole", floordiv(n_, groups_), steps);
+    rest_ = at_hand("rest", floormod(n_, groups_), steps);
+    const bool has_rest = !is_zero(rest_);
+    const int64_t most = plan_.groups.most;
+    const Buffer best = local("best", most, key_), chosen = local("chosen", most + 1, kInt64);
     const Cell number("number", kInt64), number_in_rest("number_in_rest", kInt64);
     for (const Cell* cell : {&number, &number_in_rest}) allocs_.push_back(cell->buffer());
     // The groups that hold a candidate: few, unless many elements are equal.
@@ -304,24 +335,25 @@ class BestOfRow {
                          number.set(number.value() + cast(kInt64, is_chosen))});
       });
     };
-    std::vector<tir::Stmt> steps = {no_best(),     best_of_groups(best), bound_by_groups(best),
-                                    number.set(0), count_.set(0),        is_settled_.set(imm(kBool, 0))};
-    if (has_rest) steps.push_back(choose(0, rest));
+    for (const tir::Stmt& step : {no_best(), best_of_groups(best), bound_by_groups(best), number.set(0),
+                                  count_.set(0), is_settled_.set(imm(kBool, 0))})
+      steps.push_back(step);
+    if (has_rest) steps.push_back(choose(0, rest_));
     steps.push_back(number_in_rest.set(number.value()));
-    steps.push_back(choose(rest, groups));
-    const Expr rows = has_rest ? ceildiv(n_, Expr(groups)) : whole;
+    steps.push_back(choose(rest_, groups_));
+    const Expr rows = has_rest ? at_hand("rows", ceildiv(n_, groups_), steps) : whole_;
     steps.push_back(loop("r", rows, [&](const Expr& r) {
       const Expr extent =
-          has_rest ? select(less(r, whole), number.value(), number_in_rest.value()) : number.value();
+          has_rest ? select(less(r, whole_), number.value(), number_in_rest.value()) : number.value();
       auto look = [&](bool ties) {
         return loop("c", extent, [&](const Expr& c) {
-          const Expr i = r * groups + load(chosen, {c}), bound = bound_.value();
+          const Expr i = r * groups_ + load(chosen, {c}), bound = bound_.value();
           return keep(i, ties ? no_later(key(i), bound) : before(key(i), bound));
         });
       };
       // Once so many are known of which it is the last, what equals the bound comes too late.
       const tir::Stmt looked = make<tir::If>(is_settled_.value(), look(false), look(true));
-      const Expr is_due = logical_or(less(Expr(plan_.enough), count_.value()), equal(r, rows - 1));
+      const Expr is_due = logical_or(less(plan_.enough.now, count_.value()), equal(r, rows - 1));
       return tir::seq({looked, make<tir::If>(is_due, settled())});
     }));
     steps.push_back(in_vectors(k_, [&](const Expr& i) { return row_.put(i, load(positions_, {i})); }));
@@ -331,7 +363,7 @@ class BestOfRow {
 
   /// Where there are not enough numbers.
   tir::Stmt nans() const {
-    const Expr is_missing = less(count_.value(), Expr(k_));
+    const Expr is_missing = less(count_.value(), k_);
     const tir::Stmt look = loop("i", n_, [&](const Expr& i) {
       const tir::Stmt next = tir::seq({row_.put(count_.value(), i), count_.set(count_.value() + 1)});
       return make<tir::If>(logical_and(is_missing, is_nan(key(i))), next);
@@ -341,41 +373,72 @@ class BestOfRow {
 
   const BestOf& row_;
   const Expr n_;
-  const int64_t k_;
-  const BestPlan plan_;
+  const Expr k_;
+  const BestPlan& plan_;
   const DataType key_;  // the type of what is compared
   const int64_t at_once_;
   const Cell count_, bound_, is_settled_;
   std::vector<Buffer> allocs_;
+  Expr groups_, whole_, rest_;  // how many there are, rows of one element of each, and elements behind these
   Buffer values_, positions_, places_;  // of the candidates
   Buffer best_values_, best_positions_;
 };
 
-}  // namespace
+/// What one turn costs, in the unit of costs. A scalar step looks at an element and keeps it or not; to place
+/// one takes some more.
+constexpr int64_t kOfLooking = 25, kOfPlacing = 75, kOfBeginning = 2000;
 
-BestPlan plan_best(const Expr& elements, int64_t k) {
-  static_assert(kTypicalRow > kMostBest);  // so many are never all candidates
-  const int64_t n = as_int(elements) ? int_value(elements) : kTypicalRow;
-  // A scalar step looks at an element and keeps it or not; to place one takes some more.
-  constexpr double kOfLooking = 25, kOfPlacing = 75, kOfBeginning = 2000;
-  const auto size = static_cast<double>(n), best = static_cast<double>(k);
-  BestPlan all = {.enough = n, .cost = kOfBeginning + size * (size + kOfLooking + kOfPlacing)};
-  if (k == 1) return {.cost = kOfBeginning + 3 * size};
-  if (n > kMostBest) all.cost = BestPlan().cost;
-  if (k > kMostBest) return all;
-  // More groups are more to compare with each other, and fewer elements in those that hold one of the best.
-  int64_t groups = std::max(static_cast<int64_t>(std::cbrt(12 * best * size)), k + k / 2);
-  groups = round_up(groups, groups < 4 * kLanes ? kLanes : 4 * kLanes);
-  if (groups > n / 2) return all;
-  const auto compared = static_cast<double>(groups), candidates = 1.2 * best + kLanes;
-  const BestPlan few = {.groups = groups,
-                        .enough = k + k / 2 + 2 * kLanes,
-                        .cost = 2 * kOfBeginning + size + compared * compared +
-                                kOfLooking * (compared + size * best / compared) +
-                                candidates * (candidates + kOfPlacing)};
-  return all.cost < few.cost ? all : few;
+/// So many groups bound the best `k` of `n` elements at the least cost, but for `k`, and are multiples of
+/// what is in registers. More are more to compare with each other, and fewer elements in those that hold one
+/// of the best.
+Expr groups_for(const Expr& n, const Expr& k) {
+  const Expr fewest = k + floordiv(k, Expr(2));
+  if (as_int(n) && as_int(k)) {
+    const double best =
+        std::cbrt(12.0 * static_cast<double>(int_value(k)) * static_cast<double>(int_value(n)));
+    const int64_t groups = std::max(static_cast<int64_t>(best), int_value(fewest));
+    return round_up(groups, groups < 4 * kLanes ? kLanes : 4 * kLanes);
+  }
+  // The power of two that is nearest.
+  Expr groups = kMostGroups;
+  for (int64_t fewer = kMostGroups / 2; fewer >= 2 * kLanes; fewer /= 2)
+    groups = select(less(4 * k * n, Expr(fewer * fewer * fewer)), Expr(fewer), groups);
+  return max(groups, round_up(fewest, 2 * kLanes));
 }
 
-tir::Stmt best_of_row(const BestOf& row) { return BestOfRow(row).program(); }
+}  // namespace
+
+Expr cost_of_placing(const Expr& n) {
+  const Expr few = min(n, Expr(kMostBest));
+  return few * (few + (kOfLooking + kOfPlacing)) + kOfBeginning;
+}
+
+Expr cost_of_filtering(const Expr& n, const Expr& k) {
+  const Expr groups = groups_for(n, k), candidates = k + floordiv(k, Expr(5)) + kLanes;
+  return groups * groups + n + (groups + floordiv(n * k, groups)) * kOfLooking +
+         candidates * (candidates + kOfPlacing) + 2 * kOfBeginning;
+}
+
+/// Of rows of an open length that are placed.
+constexpr int64_t kTypicallyPlaced = 256;
+
+tir::Stmt best_by_placing(const BestOf& row, int64_t most) {
+  return BestOfRow(row, {.groups = {Expr(0), 0},
+                         .enough = {row.n, most},
+                         .most_best = as_int(row.k) ? int_value(row.k) : most,
+                         .typical_candidates = as_int(row.n) ? most : std::min(most, kTypicallyPlaced)})
+      .program();
+}
+
+tir::Stmt best_by_filtering(const BestOf& row, int64_t most) {
+  if (is_int(row.k, 1)) return BestOfRow(row, {}).program();
+  const Expr groups = groups_for(row.n, row.k);
+  auto enough = [](const Expr& k) { return k + floordiv(k, Expr(2)) + 2 * kLanes; };
+  return BestOfRow(row, {.groups = {groups, as_int(groups) ? int_value(groups) : kMostGroups},
+                         .enough = {enough(row.k), int_value(enough(Expr(most)))},
+                         .most_best = most,
+                         .typical_candidates = most + most / 4})
+      .program();
+}
 
 }  // namespace lathe::relay::ops

@@ -2,25 +2,17 @@
 #pragma once
 
 #include <functional>
-#include <limits>
 
 #include "core/relay/ops/rule.h"
 
 namespace lathe::relay::ops {
 
-/// How the best few of a row are found.
-struct BestPlan {
-  /// Element i is in group i % groups. The k-th best of the best of all groups bounds what is among the best
-  /// k; 0: each element is a candidate.
-  int64_t groups = 0;
-  /// So many candidates are more than are looked for: they are ordered, and bound what may still come.
-  int64_t enough = 0;
-  /// In comparisons of vectors: a sixteenth of a cycle, about. Infinite where this way does not serve.
-  double cost = std::numeric_limits<double>::infinity();
-};
-/// The cheapest for the first `k` of `n` elements. Where these are open, it is the one that is right for any
-/// number of them, made for some thousands.
-BestPlan plan_best(const Expr& n, int64_t k);
+/// So many are kept on the stack, with several numbers each.
+inline constexpr int64_t kMostBest = 1024;
+
+/// What one row of `n` elements takes, in comparisons of vectors: a sixteenth of a cycle, about.
+Expr cost_of_placing(const Expr& n);
+Expr cost_of_filtering(const Expr& n, const Expr& k);
 
 /// A row, and where the positions of its best go.
 struct BestOf {
@@ -28,10 +20,15 @@ struct BestOf {
   std::function<tir::Stmt(const Expr& rank, const Expr& position)> put;
   DataType dtype;
   Expr n;  // k at least
-  int64_t k = 0;
+  Expr k;
   bool ascending = false;
 };
-/// Equal elements keep their order, and NaN stands behind all numbers. REQUIRES: the plan's cost is finite.
-tir::Stmt best_of_row(const BestOf& row);
+/// Equal elements keep their order, and NaN stands behind all numbers.
+///
+/// Of each element is counted how many come before it. REQUIRES: n <= most <= kMostBest.
+tir::Stmt best_by_placing(const BestOf& row, int64_t most);
+/// So is of those alone that a bound on the k-th best lets pass. Right for any n. REQUIRES: 1 <= k <= most <=
+/// kMostBest.
+tir::Stmt best_by_filtering(const BestOf& row, int64_t most);
 
 }  // namespace lathe::relay::ops

@@ -1,8 +1,5 @@
 #include "core/relay/ops/order.h"
 
-#include <algorithm>
-#include <cmath>
-
 #include "core/relay/ops/order_best.h"
 #include "core/relay/ops/order_rows.h"
 #include "core/relay/ops/row_programs.h"
@@ -122,8 +119,15 @@ tir::Stmt passes_by_twos(const Row& row, const Buffer& out, const Expr& n, bool 
   return tir::for_loop(twice, kMost, make<tir::If>(less(width, n), two));
 }
 
-/// By merging runs of 16, 32, 64, ... from the bottom up (Knuth, 5.2.4): n log n steps.
-Buffer order_by_merging(FuncBuilder& f, const Buffer& x, size_t axis, bool ascending, const Expr& count) {
+/// Rows in order, in one half of a buffer.
+struct Runs {
+  Buffer buffer;
+  int64_t half = 0;
+};
+
+/// By merging runs of 16, 32, 64, ... from the bottom up (Knuth, 5.2.4): n log n steps. Nothing is done where
+/// `holds` is false.
+Runs merged_rows(FuncBuilder& f, const Buffer& x, size_t axis, bool ascending, const Expr& holds) {
   const Expr& n = x->shape[axis];
   Shape halves = x->shape;
   halves.insert(halves.begin(), Expr(2));
@@ -135,30 +139,35 @@ Buffer order_by_merging(FuncBuilder& f, const Buffer& x, size_t axis, bool ascen
       half = add_passes(row, out, *known, ascending, passes);
     else
       passes.push_back(passes_by_twos(row, out, n, ascending));
-    return row.for_each(tir::seq(std::move(passes)));
+    const tir::Stmt rows = row.for_each(tir::seq(std::move(passes)));
+    return is_int(holds, 1) ? rows : make<tir::If>(holds, rows);
   });
-  Shape shape = x->shape;
-  shape[axis] = count;
-  return f.compute("order", shape, [&](Vars i) {
-    std::vector<Expr> indices = as_indices(i);
-    indices.insert(indices.begin(), Expr(half));
-    return load(runs, indices);
-  });
+  return {runs, half};
+}
+
+/// Element `i` of what is in order.
+Expr in_order(const Runs& runs, std::vector<Expr> i) {
+  i.insert(i.begin(), Expr(runs.half));
+  return load(runs.buffer, i);
 }
 
 }  // namespace
 
 Buffer order(FuncBuilder& f, const Buffer& x, size_t axis, bool ascending, const Expr& count) {
-  if (!as_int(count)) return order_by_merging(f, x, axis, ascending, count);
-  const Expr& n = x->shape[axis];
-  const int64_t k = int_value(count);
-  // In the unit of cost_of_best, which says up to four times too much for short rows: what merging costs by a
-  // stopwatch is a third of this, and would be chosen where it takes twice the time.
-  constexpr double kOfMerging = 54;
-  const auto elements = static_cast<double>(std::max<int64_t>(as_int(n) ? int_value(n) : kTypicalRow, 2));
-  const double by_merging = kOfMerging * elements * std::ceil(std::log2(elements));
-  if (cost_of_best(n, k) < by_merging) return order_of_best(f, x, axis, ascending, k);
-  return order_by_merging(f, x, axis, ascending, count);
+  const WaysToOrder ways = ways_to_order(x->shape[axis], count);
+  if (is_int(ways.by_merging, 0)) return order_of_best(f, x, axis, ascending, count, ways);
+  const Runs runs = merged_rows(f, x, axis, ascending, ways.by_merging);
+  if (is_int(ways.by_merging, 1)) {
+    Shape shape = x->shape;
+    shape[axis] = count;
+    return f.compute("order", shape, [&](Vars i) { return in_order(runs, as_indices(i)); });
+  }
+  return order_of_best(f, x, axis, ascending, count, ways, {runs.buffer}, [&](const Buffer& out) {
+    const std::vector<Var> vars = variables_of(x);
+    const std::vector<Expr> i(vars.begin(), vars.end());
+    return for_all(
+        out->shape, vars, [](size_t) { return false; }, tir::store(out, i, in_order(runs, i)));
+  });
 }
 
 }  // namespace lathe::relay::ops

@@ -5,11 +5,16 @@
 
 namespace lathe::relay::ops {
 
-/// What `order_of_best` takes for a row of `n` elements (some thousands, where that is open), in comparisons
-/// of vectors (a sixteenth of a cycle, about); infinite where it does not serve.
-double cost_of_best(const Expr& n, int64_t count);
+/// What takes the least time for the first `count` of rows of `n` elements: booleans of these numbers, of
+/// which one holds, but where `count` is 0.
+struct WaysToOrder {
+  Expr by_placing, by_filtering, by_merging;
+};
+WaysToOrder ways_to_order(const Expr& n, const Expr& count);
 
-/// What `order` promises. REQUIRES: cost_of_best(the row's extent, count) is finite.
-Buffer order_of_best(FuncBuilder& f, const Buffer& x, size_t axis, bool ascending, int64_t count);
+/// What `order` promises where rows are not merged; where they are, `merged` stores it.
+Buffer order_of_best(FuncBuilder& f, const Buffer& x, size_t axis, bool ascending, const Expr& count,
+                     const WaysToOrder& ways, const std::vector<Buffer>& reads = {},
+                     const std::function<tir::Stmt(const Buffer& out)>& merged = nullptr);
 
 }  // namespace lathe::relay::ops

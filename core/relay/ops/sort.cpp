@@ -41,6 +41,20 @@ Buffers sort(FuncBuilder& f, const Attrs& attrs, Inputs in, const Type&) {
   return {kIndices ? converted(f, positions, a.dtype) : picked(f, in[0], positions, axis)};
 }
 
+/// What ret_type asks for, of values of `shape`.
+Relation top_result(RelationContext& c, const TopkAttrs& a, const TensorType& x, const Shape& shape) {
+  Type values = tensor_type(shape, x.dtype), indices = tensor_type(shape, a.dtype);
+  if (a.ret_type == "both")
+    c.result(tuple_type({values, indices}));
+  else if (a.ret_type == "values")
+    c.result(values);
+  else if (a.ret_type == "indices")
+    c.result(indices);
+  else
+    mismatch(c, "ret_type is `{}`, must be both, values or indices", a.ret_type);
+  return Relation::kSolved;
+}
+
 Relation topk_type(RelationContext& c, const Attrs& attrs) {
   const TopkAttrs& a = attrs_as<TopkAttrs>(attrs);
   const TensorType* x = c.tensor(0);
@@ -53,16 +67,24 @@ Relation topk_type(RelationContext& c, const Attrs& attrs) {
     if (!as_int(shape[axis])) c.equal_dims(max(shape[axis], a.k), shape[axis]);
     shape[axis] = a.k;
   }
-  Type values = tensor_type(shape, x->dtype), indices = tensor_type(shape, a.dtype);
-  if (a.ret_type == "both")
-    c.result(tuple_type({values, indices}));
-  else if (a.ret_type == "values")
-    c.result(values);
-  else if (a.ret_type == "indices")
-    c.result(indices);
-  else
-    mismatch(c, "ret_type is `{}`, must be both, values or indices", a.ret_type);
-  return Relation::kSolved;
+  return top_result(c, a, *x, shape);
+}
+
+Relation topk_like_type(RelationContext& c, const Attrs& attrs) {
+  const TopkAttrs& a = attrs_as<TopkAttrs>(attrs);
+  const TensorType *x = c.tensor(0), *like = c.tensor(1);
+  if (!x || !like) return Relation::kWaits;
+  if (a.k != 1) mismatch(c, "k is what the vector's length says, must not be given");
+  require_rank(c, 1, *like, 1);
+  const auto axis = static_cast<size_t>(front_axis(c, a.axis, static_cast<int64_t>(x->shape.size())));
+  const Expr &n = x->shape[axis], &k = like->shape[0];
+  if (as_int(n) && as_int(k) && int_value(n) < int_value(k))
+    mismatch(c, "the vector has {} elements, axis {} of {} has fewer", int_value(k), axis,
+             describe(x->shape));
+  if (!as_int(n) || !as_int(k)) c.equal_dims(max(n, k), n);
+  Shape shape = x->shape;
+  shape[axis] = k;
+  return top_result(c, a, *x, shape);
 }
 
 Buffers topk(FuncBuilder& f, const Attrs& attrs, Inputs in, const Type& result) {
@@ -111,10 +133,11 @@ Buffers scan(FuncBuilder& f, const Attrs& attrs, Inputs in, const Type& result) 
   })};
 }
 
-constexpr Op row(const char* name, const char* doc, const NodeType* attrs, InferType infer, Compute compute) {
+constexpr Op row(const char* name, const char* doc, const NodeType* attrs, InferType infer, Compute compute,
+                 int args = 1) {
   return {.name = name,
           .doc = doc,
-          .args = 1,
+          .args = args,
           .attrs = attrs,
           .infer = infer,
           .compute = compute,
@@ -129,6 +152,8 @@ constexpr Op kSortOps[] = {
         &SortAttrs::kType, sort_type<true>, sort<true>),
     row("topk", "The k largest (smallest) along `axis`, and their positions; NaN comes after all numbers.",
         &TopkAttrs::kType, topk_type, topk),
+    row("topk_like", "topk of as many as the vector has elements.", &TopkAttrs::kType, topk_like_type, topk,
+        2),
     row("cumsum", "Running sums along `axis`.", &ScanAttrs::kType, scan_type, scan<tir::Combiner::kSum>),
     row("cumprod", "Running products along `axis`.", &ScanAttrs::kType, scan_type,
         scan<tir::Combiner::kProd>),

@@ -82,6 +82,9 @@ TEST(IndexOps, Orders) {
   auto low = run_op("topk", attrs<TopkAttrs>([](auto& a) { a.k = 2, a.axis = 0, a.is_ascend = true; }),
                     {floats({3, 1, 2, 3, 0, 9}, {3, 2})});
   EXPECT_EQ(values_of(low[0]), (Numbers{0, 1, 2, 3}));
+  auto like = run_op("topk_like", {}, {x, floats({0, 0}, {2})});
+  EXPECT_EQ(values_of(like[0]), (Numbers{3, 3}));
+  EXPECT_EQ(values_of(like[1]), (Numbers{0, 3}));
 }
 
 TEST(IndexOps, NaNComesLast) {
@@ -282,6 +285,10 @@ TEST(IndexOps, Refuse) {
   }
   EXPECT_EQ(relation_error("topk", attrs<TopkAttrs>([](auto& a) { a.k = 9; }), {{2, 3}}),
             "topk: k is 9, axis 1 of (2, 3) has fewer");
+  EXPECT_EQ(relation_error("topk_like", make<TopkAttrs>(), {{2, 3}, {4}}),
+            "topk_like: the vector has 4 elements, axis 1 of (2, 3) has fewer");
+  EXPECT_EQ(relation_error("topk_like", attrs<TopkAttrs>([](auto& a) { a.k = 2; }), {{2, 3}, {2}}),
+            "topk_like: k is what the vector's length says, must not be given");
 }
 
 }  // namespace
