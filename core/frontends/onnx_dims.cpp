@@ -1,7 +1,9 @@
 #include "core/frontends/onnx_dims.h"
 
 #include <algorithm>
+#include <functional>
 #include <optional>
+#include <set>
 #include <string_view>
 #include <utility>
 
@@ -146,8 +148,49 @@ void OpenDimensions::learn_from(const Value& value) {
 
 Expr OpenDimensions::fresh() { return var(fmt::format("size{}", fresh_++)); }
 
+namespace {
+
+/// Tells whether two numbers are computed by the same calls from the same values.
+class ComputedAlike {
+ public:
+  bool operator()(const Value& a, const Value& b) {
+    if (a == b || alike_.count({a.get(), b.get()})) return true;
+    // Numbers that take more calls may differ: what they have in common is a network, perhaps.
+    if (++looked_at_ > kMostCalls) return false;
+    const auto *x = a.as<relay::Call>(), *y = b.as<relay::Call>();
+    const bool alike = x && y ? calls(*x, *y) : a.as<relay::Constant>() && structural_equal(a, b);
+    if (alike) alike_.emplace(a.get(), b.get());
+    return alike;
+  }
+
+ private:
+  static constexpr int kMostCalls = 256;
+
+  bool calls(const relay::Call& a, const relay::Call& b) {
+    const auto *op = a.callee.as<relay::OpNode>(), *other = b.callee.as<relay::OpNode>();
+    return op && other && op->name == other->name && !relay::find_op(op->name)->stateful &&
+           structural_equal(a.attrs, b.attrs) &&
+           std::equal(a.args.begin(), a.args.end(), b.args.begin(), b.args.end(), std::ref(*this));
+  }
+
+  std::set<std::pair<const lathe::Node*, const lathe::Node*>> alike_;
+  int looked_at_ = 0;
+};
+
+}  // namespace
+
+Expr OpenDimensions::size_of(const Value& number) {
+  for (const auto& [known, size] : sizes_) {
+    if (ComputedAlike()(known, number)) return size;
+  }
+  return sizes_.emplace_back(number, fresh()).second;
+}
+
 void OpenDimensions::Scope::leave() {
-  if (!left_) current()->places_.resize(places_);
+  if (!left_) {
+    current()->places_.resize(places_);
+    current()->sizes_.resize(sizes_);
+  }
   left_ = true;
 }
 

@@ -42,20 +42,22 @@ class OpenDimensions {
   const Place* find(const Expr& dim) const;
   /// A dimension that a run tells.
   Expr fresh();
+  /// That of as many as a number of the program says: one dimension for numbers that are computed alike.
+  Expr size_of(const Value& number);
   Choices& choices() { return choices_; }
   static OpenDimensions* current();
 
   /// What is learned in the body of a loop, or in a branch, is forgotten behind it.
   class Scope {
    public:
-    Scope() : places_(current()->places_.size()) {}
+    Scope() : places_(current()->places_.size()), sizes_(current()->sizes_.size()) {}
     ~Scope() { leave(); }
     Scope(const Scope&) = delete;
     Scope& operator=(const Scope&) = delete;
     void leave();
 
    private:
-    size_t places_;
+    size_t places_, sizes_;
     bool left_ = false;
   };
 
@@ -63,6 +65,7 @@ class OpenDimensions {
   std::vector<Expr> dims_;
   Analyzer bounds_;
   std::vector<std::pair<Expr, Place>> places_;
+  std::vector<std::pair<Value, Expr>> sizes_;
   int64_t fresh_ = 0;
   Choices& choices_;
   OpenDimensions* around_;

@@ -160,11 +160,15 @@ relay::Type with_told_sizes(const relay::Type& type) {
 Value with_named_sizes(const Value& value) {
   const auto* type = value->checked_type.as<relay::TensorType>();
   if (!type) return value;
+  const auto* call = value.as<relay::Call>();
+  const auto* op = call ? call->callee.as<relay::OpNode>() : nullptr;
+  const bool by_numbers = op && op->name == "zeros_of";
   std::vector<Expr> shape = type->shape;
   bool named = false;
-  for (Expr& dim : shape)
-    if (dim.as<Any>()) {
-      dim = OpenDimensions::current()->fresh();
+  for (size_t d = 0; d < shape.size(); ++d)
+    if (shape[d].as<Any>()) {
+      OpenDimensions& dims = *OpenDimensions::current();
+      shape[d] = by_numbers ? dims.size_of(call->args[d]) : dims.fresh();
       named = true;
     }
   if (!named) return value;

@@ -163,6 +163,20 @@ TEST(OnnxOpenPrograms, AsManyOfOpenRowsAsARunTells) {
             "the model needs max(size0, n) = n, which does not hold for size0 = 11, b = 2, n = 10");
 }
 
+/// Three pairs of sizes that might differ, or be 1, were more cases than are compiled.
+TEST(OnnxOpenPrograms, SizesThatAreComputedAlikeAreOne) {
+  const std::string half_of_x =
+                        node("Add", {"ends", "one"}, {"a"}) + node("Slice", {"x", "zeros", "a"}, {"u"}),
+                    half_of_z =
+                        node("Add", {"ends", "one"}, {"b"}) + node("Slice", {"z", "zeros", "b"}, {"v"});
+  Build build(
+      {{ints("zeros", {0, 0, 0}), ints("one", {1}), half_of_x, half_of_z, node("Add", {"u", "v"}, {"y"})},
+       input_of("x", {"n", "m", "l"}) + input_of("z", {"n", "m", "l"}) + input_of("ends", {"3"}, kInt)});
+  for (const Shape& ends : {Shape{0, 0, 0}, Shape{2, 0, 4}, Shape{9, 9, 9}, Shape{-2, -1, 1}})
+    build.at({numbers({"", {4, 3, 5}, kFloat32}, {4, 3, 5}), numbers({"", {4, 3, 5}, kFloat32}, {4, 3, 5}),
+              tensor_of<int64_t>({ends[0], ends[1], ends[2]}, {3}, kInt64)});
+}
+
 /// An image that is declared open, and of which only some sizes fit the weights behind it: none that has
 /// fewer rows than its windows is among them.
 TEST(OnnxOpenPrograms, ImagesThatLaterLayersNeed) {
