@@ -45,6 +45,11 @@ Value sliced(const Value& value, int64_t axis, int64_t begin, int64_t end) {
                                              std::optional<Ints>(Ints{axis})));
 }
 
+Value taken(const Value& from, const Value& places, int64_t axis) {
+  return emit("take", {from, places},
+              make<relay::TakeAttrs>(int64_t{0}, std::optional<int64_t>(axis), std::string("clip")));
+}
+
 Value concatenated(const std::vector<Value>& parts, int64_t axis) {
   if (parts.size() == 1) return parts[0];
   // A kernel of thousands of arguments is compiled for minutes: each has registers of its own.

@@ -34,6 +34,8 @@ Value hard_sigmoid_of(const Value& x, double alpha, double beta);
 Value transposed(const Value& value, const std::vector<int64_t>& axes);
 /// Elements [begin, end) along one axis. Throws Error when they are not all there.
 Value sliced(const Value& value, int64_t axis, int64_t begin, int64_t end);
+/// The elements at `places` along one axis; of places beyond its ends those at the ends.
+Value taken(const Value& from, const Value& places, int64_t axis);
 Value concatenated(const std::vector<Value>& parts, int64_t axis);
 Value broadcast_to(const Value& value, const std::vector<int64_t>& shape);
 Value sum_over(const Value& value, const std::vector<int64_t>& axes, bool keepdims);

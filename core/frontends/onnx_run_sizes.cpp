@@ -21,10 +21,6 @@ Value quotient(const Value& a, const Value& b) { return emit("floor_divide", {a,
 Value remainder(const Value& a, const Value& b) { return emit("floor_mod", {a, b}); }
 Value is_true(const Value& value) { return emit("not_equal", {value, number(value, 0)}); }
 
-Value taken(const Value& from, const Value& places, int64_t axis) {
-  return emit("take", {from, places},
-              make<relay::TakeAttrs>(int64_t{0}, std::optional<int64_t>(axis), std::string("clip")));
-}
 Value scattered(const Value& into, const Value& places, const Value& updates, const char* reduction) {
   return emit("scatter_elements", {into, places, updates},
               make<relay::ScatterElementsAttrs>(int64_t{0}, std::string(reduction)));
@@ -92,6 +88,12 @@ Dims sizes_at_run_time(const Node& node, size_t i) {
     sizes.push_back(dims_of(places)[0]);
   }
   return sizes;
+}
+
+Expr size_in(const Node& node, size_t i) {
+  const Dims sizes = known(node.in(i)) ? node.sizes_in(i) : sizes_at_run_time(node, i);
+  if (sizes.size() != 1) node.reject("input {} has {} numbers, must have one", i, sizes.size());
+  return sizes[0];
 }
 
 /// Each goes to its place, as many places on as there are before it; all others go one behind all.
@@ -241,12 +243,10 @@ Values compress_at_run_time(const Node& node) {
 }
 
 Values top_at_run_time(const Node& node) {
-  const Dims count = known(node.in(1)) ? node.sizes_in(1) : sizes_at_run_time(node, 1);
-  if (count.size() != 1) node.reject("input 1 has {} numbers, must have one", count.size());
   const int64_t axis = node.axis(node.integer("axis", -1), node.rank(0));
   const auto attrs =
       make<relay::TopkAttrs>(int64_t{1}, axis, std::string("both"), node.integer("largest", 1) == 0, kInt64);
-  const Value both = emit("topk_like", {node.in(0), of_shape(count)}, attrs);
+  const Value both = emit("topk_like", {node.in(0), of_shape({size_in(node, 1)})}, attrs);
   return {field_of(both, 0), field_of(both, 1)};
 }
 

@@ -27,6 +27,8 @@ Values unique_at_run_time(const Node& node);
 /// The numbers of input i, an int64 vector, as sizes: those that a run tells, as dimensions that it binds. Of
 /// concatenated vectors the known ones are numbers.
 std::vector<Expr> sizes_at_run_time(const Node& node, size_t i);
+/// That of an input of one number, known or not.
+Expr size_in(const Node& node, size_t i);
 
 Values compress_at_run_time(const Node& node);
 Values top_at_run_time(const Node& node);

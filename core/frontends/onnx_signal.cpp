@@ -4,6 +4,7 @@
 #include "core/arith/simplify.h"
 #include "core/frontends/onnx_arithmetic.h"
 #include "core/frontends/onnx_dims.h"
+#include "core/frontends/onnx_run_sizes.h"
 #include "core/relay/ops/attrs_tensor.h"
 #include "core/relay/text.h"
 
@@ -75,13 +76,13 @@ struct Numbers {
 
 /// A transform of rows of complex numbers.
 struct Fourier {
-  int64_t in, out;  // elements of a row, before and after
-  int64_t length;   // of the whole period
+  Expr in, out;  // elements of a row, before and after
+  Expr length;   // of the whole period
   bool inverse = false;
   bool real_input = false;  // the other half of the input is its mirror image
 };
 
-double unit_of(const Fourier& f) { return f.inverse ? 1 / static_cast<double>(f.length) : 1; }
+bool is_known(const Fourier& f) { return as_int(f.in) && as_int(f.out) && as_int(f.length); }
 
 /// cos or sin of 2 pi row column / period, (rows, columns), times `scale(column)`.
 Value turns(const Node& node, const Ints& shape, int64_t period, double (*function)(double), DataType dtype,
@@ -97,6 +98,45 @@ Value turns(const Node& node, const Ints& shape, int64_t period, double (*functi
 }
 double cosine_of(double angle) { return std::cos(angle); }
 double sine_of(double angle) { return std::sin(angle); }
+
+/// The matrices of a transform: what an element of a row (out, in) is multiplied by.
+struct Matrices {
+  Value cosines, sines;
+};
+
+Matrices known_matrices(const Node& node, const Fourier& f, DataType dtype) {
+  const int64_t in = int_value(f.in), out = int_value(f.out), length = int_value(f.length);
+  // Elements that also stand for their mirror images count twice.
+  auto weight = [&](int64_t j) {
+    return (f.real_input && j > 0 && 2 * j != length ? 2 : 1) *
+           (f.inverse ? 1 / static_cast<double>(length) : 1);
+  };
+  return {turns(node, {out, in}, length, cosine_of, dtype, weight),
+          turns(node, {out, in}, length, sine_of, dtype, weight)};
+}
+
+/// Of a length that a run tells: a turn of each of its parts is computed once, and found by the remainder.
+Matrices open_matrices(const Fourier& f, DataType dtype) {
+  const Value length = number_of(f.length, kFloat64), one = scalar(kFloat64, 1), none = scalar(kFloat64, 0);
+  auto counted_by = [](const Expr& count, const Dims& shape) {
+    return cast_to(reshape_to(counted_to(count), shape), kFloat64);
+  };
+  const Value column = counted_by(f.in, {1, f.in}), product = times(counted_by(f.out, {f.out, 1}), column);
+  // Exact: a quotient that is no whole number is further from one than it is rounded.
+  const Value remainder = minus(product, times(emit("floor", {over(product, length)}), length));
+  const Value places = cast_to(remainder, kInt64);
+  const Value angles = times(over(counted_by(f.length, {f.length}), length), scalar(kFloat64, 2 * M_PI));
+  Value weights = f.inverse ? over(one, length) : one;
+  if (f.real_input) {
+    const Value mirrors_itself =
+        emit("logical_or", {emit("equal", {column, none}), emit("equal", {plus(column, column), length})});
+    weights = times(weights, choose(mirrors_itself, one, scalar(kFloat64, 2)));
+  }
+  auto matrix = [&](const char* function) {
+    return cast_to(times(taken(emit(function, {angles}), places, 0), weights), dtype);
+  };
+  return {matrix("cos"), matrix("sin")};
+}
 
 /// Sums that may lack a term.
 Value sum_of(const Value& a, const Value& b) { return a && b ? plus(a, b) : a ? a : b; }
@@ -119,30 +159,25 @@ Numbers turned(const Numbers& x, bool forward, FunctionRef<Value(const Value&)> 
 
 /// By the matrix of the transform.
 Numbers multiplied(const Node& node, const Numbers& x, const Fourier& f) {
-  // Elements that also stand for their mirror images count twice.
-  auto weight = [&](int64_t j) { return (f.real_input && j > 0 && 2 * j != f.length ? 2 : 1) * unit_of(f); };
   const DataType dtype = type_of(x.real).dtype;
-  const Value cosines = turns(node, {f.out, f.in}, f.length, cosine_of, dtype, weight),
-              sines = turns(node, {f.out, f.in}, f.length, sine_of, dtype, weight);
-  return turned(
-      x, !f.inverse,
-      [&](const Value& part) {
-        return emit("nn.dense", {part, cosines});
-      },
-      [&](const Value& part) {
-        return emit("nn.dense", {part, sines});
-      });
+  const Matrices by = is_known(f) ? known_matrices(node, f, dtype) : open_matrices(f, dtype);
+  auto product = [](const Value& matrix) {
+    return [&](const Value& part) { return emit("nn.dense", {part, matrix}); };
+  };
+  return turned(x, !f.inverse, product(by.cosines), product(by.sines));
 }
 
 /// The larger of two factors of the length by which a transform is worth being split; 0: none.
 int64_t split_of(const Fourier& f) {
   // A matrix of a few hundred rows is at the processor's peak; splitting moves the data four times more.
   constexpr int64_t kFewest = 256, kGain = 4;
-  if (f.length < kFewest || f.in != f.length || f.real_input) return 0;
-  int64_t small = static_cast<int64_t>(std::sqrt(static_cast<double>(f.length)));
-  while (f.length % small != 0) --small;
-  const int64_t large = f.length / small;
-  return kGain * (small + large) <= f.length ? large : 0;
+  if (!is_known(f) || f.real_input || int_value(f.in) != int_value(f.length)) return 0;
+  const int64_t length = int_value(f.length);
+  if (length < kFewest) return 0;
+  int64_t small = static_cast<int64_t>(std::sqrt(static_cast<double>(length)));
+  while (length % small != 0) --small;
+  const int64_t large = length / small;
+  return kGain * (small + large) <= length ? large : 0;
 }
 
 /// Element n of a row is at n1 n2 for n = second n1 + n2, element k of the result at k2 k1 for k = k1 + first
@@ -151,7 +186,8 @@ int64_t split_of(const Fourier& f) {
 Numbers transformed(const Node& node, const Numbers& x, const Fourier& f) {
   const int64_t second = split_of(f);
   if (second == 0) return multiplied(node, x, f);
-  const int64_t first = f.length / second, columns = (f.out + first - 1) / first;
+  const int64_t length = int_value(f.length), out = int_value(f.out), first = length / second,
+                columns = (out + first - 1) / first;
   const Expr rows = dims_of(x.real)[0];
   auto swapped = [&](const Value& part, int64_t m, int64_t n, const Dims& shape) {
     return part ? reshape_to(transposed(reshape_to(part, {rows, m, n}), {0, 2, 1}), shape) : part;
@@ -163,9 +199,8 @@ Numbers transformed(const Node& node, const Numbers& x, const Fourier& f) {
   const DataType dtype = type_of(x.real).dtype;
   auto one = [](int64_t) { return 1.0; };
   const Value cosines =
-                  reshape(turns(node, {second, first}, f.length, cosine_of, dtype, one), {1, second, first}),
-              sines =
-                  reshape(turns(node, {second, first}, f.length, sine_of, dtype, one), {1, second, first});
+                  reshape(turns(node, {second, first}, length, cosine_of, dtype, one), {1, second, first}),
+              sines = reshape(turns(node, {second, first}, length, sine_of, dtype, one), {1, second, first});
   auto by = [&](const Value& angles) {
     return [&](const Value& part) { return times(reshape_to(part, {rows, second, first}), angles); };
   };
@@ -175,7 +210,7 @@ Numbers transformed(const Node& node, const Numbers& x, const Fourier& f) {
                    swapped(y.imaginary, second, first, {simplify(rows * first), second})},
                   {second, columns, second, f.inverse});
   auto unswapped = [&](const Value& part) {
-    return sliced(swapped(part, first, columns, {rows, columns * first}), 1, 0, f.out);
+    return sliced(swapped(part, first, columns, {rows, columns * first}), 1, 0, out);
   };
   return {unswapped(y.real), unswapped(y.imaginary)};
 }
@@ -183,8 +218,8 @@ Numbers transformed(const Node& node, const Numbers& x, const Fourier& f) {
 /// The whole period of what the transform of real numbers is: its second half mirrors the first.
 Value with_mirror_image(const Value& half, const Fourier& f, bool negative) {
   if (!half) return half;
-  const Value mirrored =
-      emit("reverse", {sliced(half, 1, 1, f.length - f.in + 1)}, make<relay::ReverseAttrs>(int64_t{1}));
+  const Value mirrored = emit("reverse", {sliced(half, 1, 1, int_value(f.length) - int_value(f.in) + 1)},
+                              make<relay::ReverseAttrs>(int64_t{1}));
   return concatenated({half, negative ? emit("negative", {mirrored}) : mirrored}, 1);
 }
 
@@ -207,12 +242,18 @@ Value spectrum(const Node& node, const Value& x, const Fourier& f, bool real_res
 }
 
 /// Its first `count` elements along an axis, with zeros after them where it is shorter.
-Value resized(const Value& x, int64_t axis, int64_t count) {
+Value resized(const Value& x, int64_t axis, const Expr& count) {
   const Dims shape = dims_of(x);
-  const int64_t extent = int_value(shape[static_cast<size_t>(axis)]);
-  if (extent >= count) return sliced(x, axis, 0, count);
+  const Expr& extent = shape[static_cast<size_t>(axis)];
+  if (prove_equal(extent, count)) return x;
+  if (!as_int(extent) || !as_int(count)) {
+    const Value places = counted_along(count, axis, static_cast<int64_t>(shape.size()));
+    const Value inside = emit("less", {places, number_of(extent)});
+    return choose(inside, taken(x, counted_to(count), axis), number(x, 0));
+  }
+  if (int_value(extent) >= int_value(count)) return sliced(x, axis, 0, int_value(count));
   std::vector<Ints> width(shape.size(), Ints{0, 0});
-  width[static_cast<size_t>(axis)][1] = count - extent;
+  width[static_cast<size_t>(axis)][1] = int_value(count) - int_value(extent);
   return emit("nn.pad", {x, number(x, 0)}, make<relay::PadAttrs>(width, std::string("constant")));
 }
 
@@ -227,11 +268,13 @@ Values dft(const Node& node) {
   const int64_t parts = node.dim(0, rank - 1);
   if (parts != 1 && parts != 2) node.reject("numbers of {} parts, must be 1 or 2", parts);
   bool inverse = node.integer("inverse", 0) != 0, onesided = node.integer("onesided", 0) != 0;
-  int64_t extent = node.dim(0, axis);
-  int64_t length = node.has(1) ? node.int_in(1) : inverse && onesided ? 2 * (extent - 1) : extent;
-  if (length < 1) node.reject("a transform of length {}", length);
+  const Expr& extent = node.dims(0)[static_cast<size_t>(axis)];
+  const Expr length = node.has(1)           ? size_in(node, 1)
+                      : inverse && onesided ? simplify(2 * (extent - 1))
+                                            : extent;
+  if (as_int(length) && int_value(length) < 1) node.reject("a transform of length {}", int_value(length));
   Fourier f{length, length, length, inverse, inverse && onesided};
-  if (onesided) (inverse ? f.in : f.out) = length / 2 + 1;
+  if (onesided) (inverse ? f.in : f.out) = simplify(floordiv(length, Expr(2)) + 1);
   // The transformed axis goes next to the last, the parts of numbers stay last; `back` undoes it.
   Ints order, back(static_cast<size_t>(rank));
   for (int64_t d = 0; d < rank; ++d)
@@ -272,8 +315,7 @@ Values stft(const Node& node) {
                 relay::print(node.in(0)->checked_type));
   const Expr count = simplify(floordiv(signal[1] - length, Expr(step)) + 1);
   const Value frames_at = frame_places(node, count, step, length);
-  Value frames = emit("take", {reshape_to(node.in(0), signal), frames_at},
-                      make<relay::TakeAttrs>(int64_t{0}, std::optional<int64_t>(1), std::string("clip")));
+  Value frames = taken(reshape_to(node.in(0), signal), frames_at, 1);
   if (node.has(2)) frames = times(frames, reshape(node.in(2), {length, 1}));
   const Fourier f{length, node.integer("onesided", 1) ? length / 2 + 1 : length, length};
   const Value result =

@@ -163,6 +163,21 @@ TEST(OnnxOpenPrograms, AsManyOfOpenRowsAsARunTells) {
             "the model needs max(size0, n) = n, which does not hold for size0 = 11, b = 2, n = 10");
 }
 
+TEST(OnnxOpenPrograms, FourierTransformsOfAnyLength) {
+  auto of = [](const std::string& attributes, const char* parts, const Strings& more = {}) {
+    Strings inputs = {"x"};
+    inputs.insert(inputs.end(), more.begin(), more.end());
+    return Model{{ints("long", {9}), node("DFT", inputs, {"y"}, integer("axis", 1) + attributes)},
+                 input_of("x", {"b", "n", parts})};
+  };
+  auto sizes = [](int64_t parts) {
+    return std::vector<Shapes>{{{"x", {2, 1, parts}}}, {{"x", {1, 8, parts}}}, {{"x", {3, 47, parts}}}};
+  };
+  expect_as_settled(of(integer("onesided", 1), "1"), sizes(1));
+  expect_as_settled(of(integer("inverse", 1), "2"), sizes(2));
+  expect_as_settled(of("", "1", {"long"}), sizes(1));
+}
+
 /// Three pairs of sizes that might differ, or be 1, were more cases than are compiled.
 TEST(OnnxOpenPrograms, SizesThatAreComputedAlikeAreOne) {
   const std::string half_of_x =
