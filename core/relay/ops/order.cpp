@@ -1,5 +1,8 @@
 #include "core/relay/ops/order.h"
 
+#include <bit>
+
+#include "core/relay/ops/best_of_row.h"
 #include "core/relay/ops/order_best.h"
 #include "core/relay/ops/order_rows.h"
 #include "core/relay/ops/row_programs.h"
@@ -40,19 +43,19 @@ class MergedEnd {
 /// Runs of `width` in half `from` of `out`, merged by twos into the other half. Of each element is selected
 /// whose it is; nothing branches on the data. Each step waits for the one before, so two are under way at a
 /// time: one half is merged from the front, the other from the back.
-tir::Stmt merged_runs(const Row& row, const Buffer& out, const Expr& n, const Expr& width, int64_t from,
+tir::Stmt merged_runs(const Row& row, const Buffer& out, const Expr& n, const Expr& width, const Expr& from,
                       bool ascending) {
   const Var pair = lathe::var("pair"), step = lathe::var("step");
   const Expr begin = pair * (2 * width), middle = min(begin + width, n), end = min(begin + 2 * width, n);
   const Expr length = end - begin, to_front = floordiv(length, 2), to_back = length - to_front;
   const MergedEnd front, back;
   // Where a run has ended an element beside it is read, and not taken.
-  auto kept = [&](const Expr& i) { return row.kept(min(max(i, Expr(0)), n - 1), {Expr(from)}); };
+  auto kept = [&](const Expr& i) { return row.kept(min(max(i, Expr(0)), n - 1), {from}); };
   auto step_of = [&](const MergedEnd& at, const Expr& is_right, const Expr& place, const Expr& next_right,
                      const Expr& next_left) {
     return tir::seq(
         {at.set_turn(is_right),
-         tir::store(out, row.place(place, {Expr(1 - from)}),
+         tir::store(out, row.place(place, {1 - from}),
                     select(equal(at.is_rights_turn(), Expr(1)), kept(at.right()), kept(at.left()))),
          at.set_right(next_right), at.set_left(next_left)});
   };
@@ -78,76 +81,80 @@ tir::Stmt merged_runs(const Row& row, const Buffer& out, const Expr& n, const Ex
                        make<tir::Alloc>(front.buffer(), make<tir::Alloc>(back.buffer(), both)));
 }
 
-/// Runs of kLanes in half 0, each put in order at once: an element's place is how many of its run come before
-/// it.
-tir::Stmt first_runs(const Row& row, const Buffer& out, const Expr& n, bool ascending) {
-  return loop("run", floordiv(n + (kLanes - 1), kLanes), [&](const Expr& run) {
-    return in_lanes([&](const Expr& lane) {
-      const Expr begin = run * kLanes, mine = row.element(begin + lane);
-      Expr place = 0;
-      for (int64_t other = 0; other < kLanes; ++other) {
-        const Expr i = begin + other, theirs = row.element(min(i, n - 1));
-        // Of equal ones the first.
-        const Expr before = logical_or(
-            comes_before(theirs, mine, ascending),
-            logical_and(less(Expr(other), lane), logical_not(comes_before(mine, theirs, ascending))));
-        place = place + cast(kInt64, logical_and(less(i, n), before));
-      }
-      return make<tir::If>(less(begin + lane, n),
-                           tir::store(out, row.place(begin + place, {Expr(0)}), begin + lane));
-    });
+/// Runs of kRun in half 0, each placed at once: what merging them from less would take several times as long
+/// for.
+constexpr int64_t kRun = 128;
+
+tir::Stmt first_runs(const Row& row, const Buffer& x, const Buffer& out, const Expr& n, bool ascending) {
+  return loop("run", ceildiv(n, Expr(kRun)), [&](const Expr& run) {
+    const Expr begin = run * kRun, length = min(Expr(kRun), n - begin);
+    const BestOf all = {.element = [&](const Expr& i) { return row.element(begin + i); },
+                        .put =
+                            [&](const Expr& rank, const Expr& position) {
+                              return tir::store(out, row.place(begin + rank, {Expr(0)}), begin + position);
+                            },
+                        .dtype = x->dtype,
+                        .n = length,
+                        .k = length,
+                        .ascending = ascending};
+    return best_by_placing(all, kRun);
   });
 }
 
-/// Passes over rows of a known length, one after the other; returns the half that the last one left.
-int64_t add_passes(const Row& row, const Buffer& out, int64_t n, bool ascending,
-                   std::vector<tir::Stmt>& passes) {
-  int64_t half = 0;
-  for (int64_t width = kLanes; width < n; width *= 2, half = 1 - half)
-    passes.push_back(merged_runs(row, out, n, width, half, ascending));
+/// Rows are no longer than 2^40 elements: so often are runs doubled at most.
+constexpr int64_t kMostPasses = 40 - std::bit_width(static_cast<uint64_t>(kRun - 1));
+
+/// The width of runs in pass `pass`, which are in half `pass` % 2.
+int64_t width_in(int64_t pass) { return kRun << pass; }
+Expr width_in(const Expr& pass) { return binary(BinaryOp::kShiftLeft, Expr(kRun), pass); }
+
+/// The half in which the last of the passes leaves rows of `n`.
+Expr last_half(const Expr& n) {
+  Expr half = kMostPasses % 2;
+  for (int64_t passes = kMostPasses; passes-- > 0;)
+    half = select(less_equal(n, Expr(width_in(passes))), Expr(passes % 2), half);
   return half;
 }
 
-/// Passes over open rows, by twos, so that they end in the half in which they began whatever the length: of a
-/// second one that is not needed all is one run.
-tir::Stmt passes_by_twos(const Row& row, const Buffer& out, const Expr& n, bool ascending) {
-  constexpr int64_t kMost = 18;  // of rows of up to 2^40
-  const Var twice = lathe::var("twice");
-  const Expr width = binary(BinaryOp::kShiftLeft, Expr(kLanes), 2 * twice);
-  const tir::Stmt two = tir::seq(
-      {merged_runs(row, out, n, width, 0, ascending), merged_runs(row, out, n, 2 * width, 1, ascending)});
-  return tir::for_loop(twice, kMost, make<tir::If>(less(width, n), two));
+/// Passes over rows, one after the other, from half 0.
+void add_passes(const Row& row, const Buffer& out, const Expr& n, bool ascending,
+                std::vector<tir::Stmt>& passes) {
+  if (const int64_t* known = as_int(n)) {
+    for (int64_t pass = 0; width_in(pass) < *known; ++pass)
+      passes.push_back(merged_runs(row, out, n, width_in(pass), pass % 2, ascending));
+    return;
+  }
+  passes.push_back(loop("pass", kMostPasses, [&](const Expr& pass) {
+    const Expr width = width_in(pass);
+    return make<tir::If>(less(width, n), merged_runs(row, out, n, width, floormod(pass, Expr(2)), ascending));
+  }));
 }
 
 /// Rows in order, in one half of a buffer.
 struct Runs {
   Buffer buffer;
-  int64_t half = 0;
+  Expr half;
 };
 
-/// By merging runs of 16, 32, 64, ... from the bottom up (Knuth, 5.2.4): n log n steps. Nothing is done where
-/// `holds` is false.
+/// By merging runs of 128, 256, 512, ... from the bottom up (Knuth, 5.2.4): n log n steps. Nothing is done
+/// where `holds` is false.
 Runs merged_rows(FuncBuilder& f, const Buffer& x, size_t axis, bool ascending, const Expr& holds) {
   const Expr& n = x->shape[axis];
   Shape halves = x->shape;
   halves.insert(halves.begin(), Expr(2));
-  int64_t half = 0;  // that the runs are in
   const Buffer runs = f.opaque("runs", halves, kInt64, {x}, [&](const Buffer& out) {
     const Row row(x, out, axis, variables_of(x));
-    std::vector<tir::Stmt> passes = {first_runs(row, out, n, ascending)};
-    if (const int64_t* known = as_int(n))
-      half = add_passes(row, out, *known, ascending, passes);
-    else
-      passes.push_back(passes_by_twos(row, out, n, ascending));
+    std::vector<tir::Stmt> passes = {first_runs(row, x, out, n, ascending)};
+    add_passes(row, out, n, ascending, passes);
     const tir::Stmt rows = row.for_each(tir::seq(std::move(passes)));
     return is_int(holds, 1) ? rows : make<tir::If>(holds, rows);
   });
-  return {runs, half};
+  return {runs, last_half(n)};
 }
 
 /// Element `i` of what is in order.
 Expr in_order(const Runs& runs, std::vector<Expr> i) {
-  i.insert(i.begin(), Expr(runs.half));
+  i.insert(i.begin(), runs.half);
   return load(runs.buffer, i);
 }
 
