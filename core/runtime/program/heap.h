@@ -2,6 +2,7 @@
 #pragma once
 
 #include <bit>
+#include <cstring>
 #include <memory>
 #include <vector>
 
@@ -28,12 +29,12 @@ struct Datum {
   };
 
   static Datum of(DataType dtype, Number number) {
-    Datum datum{.kind = Kind::kNumber, .tag = std::bit_cast<uint32_t>(dtype)};
+    Datum datum = of(Kind::kNumber, std::bit_cast<uint32_t>(dtype));
     datum.number = number;
     return datum;
   }
   static Datum of(Kind kind, uint32_t tag, Object* object) {
-    Datum datum{.kind = kind, .tag = tag};
+    Datum datum = of(kind, tag);
     datum.object = object;
     return datum;
   }
@@ -42,8 +43,20 @@ struct Datum {
     return kind == Kind::kNumber && tag == std::bit_cast<uint32_t>(dtype);
   }
   bool owns() const { return kind > Kind::kNumber && object; }
+
+ private:
+  /// Kind and tag in one store: a value that is copied just after it was made would wait for several.
+  static Datum of(Kind kind, uint32_t tag) {
+    const uint64_t head = static_cast<uint64_t>(kind) | uint64_t{tag} << 32;
+    Datum datum;
+    std::memcpy(static_cast<void*>(&datum), &head, sizeof head);
+    return datum;
+  }
 };
 static_assert(sizeof(Datum) == 16);
+
+/// What an empty register holds. Copied from here it is read as it was written: at once.
+inline constexpr Datum kNothing{};
 
 /// The head of a block of the pool. Behind it stand `count` parts; of a tensor its elements, at a multiple of
 /// kAlignment.

@@ -195,23 +195,28 @@ void Machine::fault(Fault what) const {
 }
 
 Datum Machine::take(int32_t arg) {
-  if (arg < 0) return std::exchange(registers_[~arg], Datum());
-  Heap::retain(registers_[arg]);
-  return registers_[arg];
+  const Datum value = peek(arg);
+  if (arg < 0)
+    registers_[~arg] = kNothing;
+  else
+    Heap::retain(value);
+  return value;
 }
 
 /// After a read in place: the last use frees.
 void Machine::done(int32_t arg) {
-  if (arg < 0) heap_.release(std::exchange(registers_[~arg], Datum()));
+  if (arg < 0) heap_.release(take(arg));
 }
 
-void Machine::set(int32_t result, const Datum& value) {
-  heap_.release(std::exchange(registers_[result], value));
+void Machine::set(int32_t result, Datum value) {
+  const Datum before = registers_[result];
+  registers_[result] = value;
+  heap_.release(before);
 }
 
 void Machine::gather(std::span<const int32_t> args) {
-  args_.clear();
-  for (int32_t arg : args) args_.push_back(take(arg));
+  args_.resize(args.size());
+  for (size_t k = 0; k < args.size(); ++k) args_[k] = take(args[k]);
 }
 
 void Machine::step(const Instruction& i) {
@@ -270,18 +275,15 @@ void Machine::scalar(const Instruction& i) {
     if (!peek(i.args[k]).is_number(i.dtype)) fault(Fault::kNumberType);
   if (select && !peek(i.args[0]).is_number(kBool)) fault(Fault::kChoiceNoBool);
   // Numbers own nothing: nothing is to be released, but what is used for the last time has no value then.
-  Datum result;
-  if (select) {
-    result = peek(i.args[peek(i.args[0]).number.integer ? 1 : 2]);
-  } else if (i.scalar == ScalarOp::kCast) {
+  if (select) return set(i.results[0], peek(i.args[peek(i.args[0]).number.integer ? 1 : 2]));
+  const Number a = peek(i.args[0]).number;
+  if (i.scalar == ScalarOp::kCast) {
     const DataType to = *dtype_of_number(i.number);
-    result = Datum::of(to, cast_number(i.dtype, to, peek(i.args[0]).number));
-  } else {
-    const Number a = peek(i.args[0]).number;
-    const Number b = i.args.size() > 1 ? peek(i.args[1]).number : Number{};
-    result = Datum::of(scalar_result_type(i.scalar, i.dtype), compute_scalar(i.scalar, i.dtype, a, b));
+    return set(i.results[0], Datum::of(to, cast_number(i.dtype, to, a)));
   }
-  set(i.results[0], result);
+  const Number b = i.args.size() > 1 ? peek(i.args[1]).number : Number{};
+  set(i.results[0],
+      Datum::of(scalar_result_type(i.scalar, i.dtype), compute_scalar(i.scalar, i.dtype, a, b)));
 }
 
 void Machine::aggregate(const Instruction& i, Kind kind) {
@@ -354,7 +356,7 @@ void Machine::enter(int64_t number, Object* closure, bool in_place) {
   if (in_place) {
     use_frame();
     const int64_t registers = function().registers;
-    for (int64_t k = 0; k < registers; ++k) heap_.release(std::exchange(registers_[k], Datum()));
+    for (int64_t k = 0; k < registers; ++k) heap_.release(registers_[k]);
     heap_.release(Datum::of(Kind::kClosure, 0, frames_.back().closure));
     frames_.back() = {number, base, closure, nullptr};
   } else {
@@ -367,8 +369,9 @@ void Machine::enter(int64_t number, Object* closure, bool in_place) {
   }
   use_frame();
   next_ = code_;
-  std::copy(args_.begin(), args_.end(), registers_);
-  std::fill(registers_ + args_.size(), registers_ + callee.registers, Datum());
+  const size_t args = args_.size(), registers = static_cast<size_t>(callee.registers);
+  for (size_t k = 0; k < args; ++k) registers_[k] = args_[k];
+  for (size_t k = args; k < registers; ++k) registers_[k] = kNothing;
   args_.clear();
 }
 

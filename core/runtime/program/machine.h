@@ -109,7 +109,7 @@ class Machine {
   const Datum& peek(int32_t arg) const { return registers_[arg < 0 ? ~arg : arg]; }
   Datum take(int32_t arg);
   void done(int32_t arg);
-  void set(int32_t result, const Datum& value);
+  void set(int32_t result, Datum value);
   void gather(std::span<const int32_t> args);
 
   void copy_outputs(const Datum& result, std::span<const DataType> outputs, PlaceOutputs place);

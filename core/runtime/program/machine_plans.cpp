@@ -128,7 +128,7 @@ bool Machine::run_plan(const Instruction& i, std::span<const Datum> inputs) {
   } catch (const Error& error) {
     throw Error(program_.plans[number].model + error.what());
   }
-  args_.assign(plan.outputs.size(), Datum());
+  args_.assign(plan.outputs.size(), kNothing);
   for (size_t k = 0; k < args_.size(); ++k) {
     plan_results_[k] = nullptr;
     if (plan.call.results()[k].source != PlanCall::Source::kOwn) continue;
