@@ -81,11 +81,30 @@ tir::Stmt merged_runs(const Row& row, const Buffer& out, const Expr& n, const Ex
                        make<tir::Alloc>(front.buffer(), make<tir::Alloc>(back.buffer(), both)));
 }
 
+/// A row of at most kLanes elements, in half 0, put in order at once: the place of each is how many come
+/// before it.
+tir::Stmt short_row(const Row& row, const Buffer& out, const Expr& n, bool ascending) {
+  return in_lanes([&](const Expr& lane) {
+    const Expr mine = row.element(lane);
+    Expr place = 0;
+    for (int64_t other = 0; other < kLanes; ++other) {
+      const Expr i = other, theirs = row.element(min(i, n - 1));
+      // Of equal ones the first.
+      const Expr before = logical_or(
+          comes_before(theirs, mine, ascending),
+          logical_and(less(Expr(other), lane), logical_not(comes_before(mine, theirs, ascending))));
+      place = place + cast(kInt64, logical_and(less(i, n), before));
+    }
+    return make<tir::If>(less(lane, n), tir::store(out, row.place(place, {Expr(0)}), lane));
+  });
+}
+
 /// Runs of kRun in half 0, each placed at once: what merging them from less would take several times as long
 /// for.
 constexpr int64_t kRun = 128;
 
 tir::Stmt first_runs(const Row& row, const Buffer& x, const Buffer& out, const Expr& n, bool ascending) {
+  if (as_int(n) && int_value(n) <= kLanes) return short_row(row, out, n, ascending);
   return loop("run", ceildiv(n, Expr(kRun)), [&](const Expr& run) {
     const Expr begin = run * kRun, length = min(Expr(kRun), n - begin);
     const BestOf all = {.element = [&](const Expr& i) { return row.element(begin + i); },
