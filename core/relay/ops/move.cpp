@@ -206,8 +206,8 @@ Buffer pad_by(FuncBuilder& f, const Buffer& x, const std::vector<Ints>& widths, 
 Buffers pad(FuncBuilder& f, const Attrs& attrs, Inputs in, const Type& result) {
   const PadAttrs& a = attrs_as<PadAttrs>(attrs);
   if (a.pad_mode != "constant")
-    return {pad_by(f, in[0], a.pad_width, tensor_of(result).shape,
-                   a.pad_mode == "edge" ? nearest : reflected)};
+    return {
+        pad_by(f, in[0], a.pad_width, tensor_of(result).shape, a.pad_mode == "edge" ? nearest : reflected)};
   Ints before, after;
   for (const Ints& width : a.pad_width) {
     before.push_back(width[0]);
