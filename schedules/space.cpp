@@ -302,7 +302,8 @@ std::vector<Expr> extents_of_results(const Func& func) {
 std::vector<Expr> extents_of_reductions(const Func& func) {
   std::vector<Expr> extents;
   for (const Ref<Block>& block : all_blocks(func))
-    if (is_reduction(*block)) extents.push_back(block->writes[0].buffer->shape.back());
+    if (is_reduction(*block) && !block->writes[0].buffer->shape.empty())
+      extents.push_back(block->writes[0].buffer->shape.back());
   return extents;
 }
 

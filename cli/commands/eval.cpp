@@ -1,6 +1,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <span>
 
 #include "cli/command.h"
 #include "cli/commands/commands.h"
@@ -56,7 +57,7 @@ relay::Value run_compiled(const std::shared_ptr<const runtime::Module>& compiled
                           const std::vector<relay::Value>& args, const LibraryFunctions& functions) {
   const runtime::LoadedProgram& program = *compiled->program();
   runtime::Machine machine(program, runtime::serial_parallel());
-  const std::vector<std::string>& called = compiled->library_functions();
+  const std::span<const std::string> called = compiled->library_functions();
   for (size_t i = 0; i < called.size(); ++i) machine.set_library(i, function_of(functions, called[i]));
   std::vector<runtime::Datum> data;
   for (const relay::Value& arg : args) data.push_back(machine.copy(arg.as<relay::TensorValue>()->tensor));

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cstring>
 #include <new>
+#include <span>
 
 #include "core/runtime/cores.h"
 #include "core/runtime/executor.h"
@@ -268,7 +269,7 @@ lathe_status lathe_module_function(const lathe_module* module, size_t index, con
                                    lathe_error* error) {
   return guarded(error, LATHE_INTERNAL, [&] {
     const char*& answer = require_place(name, "name");
-    const std::vector<std::string>& names = require(module, "module").module->library_functions();
+    const std::span<const std::string> names = require(module, "module").module->library_functions();
     if (index >= names.size()) misuse("function {} of {}", index, names.size());
     answer = names[index].c_str();
   });

@@ -170,10 +170,11 @@ void Executor::set_output(size_t i, Tensor tensor) {
 }
 
 void Executor::set_function(const std::string& name, LibraryFunction function) {
-  const std::vector<std::string>& names = module_->library_functions();
+  const std::span<const std::string> names = module_->library_functions();
   const auto found = std::find(names.begin(), names.end(), name);
   if (found == names.end())
-    fail("the model calls no library function `{}`{}", name, did_you_mean(name, names));
+    fail("the model calls no library function `{}`{}", name,
+         did_you_mean(name, {names.begin(), names.end()}));
   machine_->set_library(static_cast<size_t>(found - names.begin()), function);
 }
 

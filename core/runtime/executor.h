@@ -36,7 +36,7 @@ class Executor {
   /// The library function that the module's program calls by this name. Throws Error when it calls none such.
   void set_function(const std::string& name, LibraryFunction function);
   /// What set_function() is to give, before a run.
-  const std::vector<std::string>& library_functions() const { return module_->library_functions(); }
+  std::span<const std::string> library_functions() const { return module_->library_functions(); }
   /// What run() does first. Throws Error when an input or a library function is not set, or when the memory
   /// of a bound output overlaps that of an input or of another output; and where the shapes of inputs and
   /// bound outputs do not fit each other, or the model.

@@ -4,6 +4,7 @@
 
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -86,9 +87,9 @@ class Module {
   /// What runs in place of the plan's steps; null: these run.
   const LoadedProgram* program() const { return program_ ? &*program_ : nullptr; }
   /// Names of the library functions that its program calls, which every executor of it is to be given.
-  const std::vector<std::string>& library_functions() const {
-    static const std::vector<std::string> kNone;
-    return program_ ? program_->program.library_functions : kNone;
+  std::span<const std::string> library_functions() const {
+    if (!program_) return {};
+    return program_->program.library_functions;
   }
   /// Where constant value `value` lies. REQUIRES: its place is kConstant.
   void* constant(size_t value) const { return constants_[value]; }
