@@ -24,13 +24,16 @@ double bytes_of(const Type& type) {
 }
 
 /// What is repeated until it is large (a mask for each head of each row of a batch) is read where it is used
-/// sooner than its repetitions are: from memory, which a module would be full of.
-bool grows_too_far(const Call& call) {
+/// sooner than its repetitions are: from memory, which a module would be full of. Not what is repeated on the
+/// way, as the scales of blocks of weights are.
+bool grows_too_far(const Expr& e) {
   constexpr double kLarge = 16 << 20, kTimes = 4;
-  const double made = bytes_of(call.checked_type);
+  const double made = bytes_of(e->checked_type);
   if (made <= kLarge) return false;
   double read = 0;
-  for (const Expr& arg : call.args) read += bytes_of(arg->checked_type);
+  post_order(e, [&](const NodeRef& node) {
+    if (const auto* constant = node.as<Constant>()) read += static_cast<double>(constant->value.bytes());
+  });
   return made > kTimes * read;
 }
 
@@ -65,21 +68,22 @@ class Finder {
     const Op* op = call ? operator_of(Expr(call)) : nullptr;
     // Constructors, functions and branches are left: nothing could compute them here.
     // Random numbers, say, are anew in each run.
-    return op && op->compute && !op->stateful && all_constant(call->args) && !grows_too_far(*call);
+    return op && op->compute && !op->stateful && all_constant(call->args);
   }
 
   /// Something that is not constant wants the value of `node`.
   void need(const NodeRef& node) {
     if (!constant_.count(node.get()) || !needed_.insert(node.get()) || node.as<Constant>()) return;
-    // A tuple is no tensor to be computed; its items are.
-    if (const Tuple* tuple = node.as<Tuple>()) {
+    const auto need_all = [&](const std::vector<Expr>& exprs) {
       with_enough_stack([&] {
-        for (const Expr& item : tuple->items) need(item);
+        for (const Expr& each : exprs) need(each);
       });
-      return;
-    }
+    };
+    // A tuple is no tensor to be computed; its items are.
+    if (const Tuple* tuple = node.as<Tuple>()) return need_all(tuple->items);
     Expr e = node.cast<RelayNode>();
     CHECK(e->checked_type, "constant folding needs inferred types");
+    if (const Call* call = e.as<Call>(); call && grows_too_far(e)) return need_all(call->args);
     const TensorType* type = e->checked_type.as<TensorType>();
     if (type && has_constant_shape(*type)) found_.push_back(e);
   }

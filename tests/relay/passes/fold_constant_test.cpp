@@ -69,25 +69,37 @@ TEST(FoldConstant, LeavesAModuleWithNothingToFoldAsItIs) {
   EXPECT_EQ(calls.count, 0);
 }
 
+/// Zeros of each expression's shape.
+const Evaluate kZeros = [](const std::vector<Expr>& closed) {
+  std::vector<Tensor> values;
+  for (const Expr& e : closed)
+    values.push_back(zeros(constant_shape(*e->checked_type.as<TensorType>()), kFloat32));
+  return values;
+};
+
 /// 32 MiB of one number, which is folded.
 TEST(FoldConstant, LeavesWhatIsRepeatedUntilItIsLarge) {
   Var x = scalar_param();
   auto repeated = [&](int64_t rows) {
     const Expr five = typed_call("add", {number(2), number(3)});
     const Expr many = typed_call("broadcast_to", {five}, make<InitAttrs>(std::vector<int64_t>{rows, 1024}));
-    const Evaluate zero = [](const std::vector<Expr>& closed) {
-      std::vector<Tensor> values;
-      for (const Expr& e : closed)
-        values.push_back(zeros(constant_shape(*e->checked_type.as<TensorType>()), kFloat32));
-      return values;
-    };
-    const Module folded = fold_constant(module_of(x, typed_call("add", {x, many})), zero);
+    const Module folded = fold_constant(module_of(x, typed_call("add", {x, many})), kZeros);
     return folded->functions.at("main")->body.as<Call>()->args[1];
   };
   EXPECT_TRUE(repeated(4096).as<Constant>()) << "16 MiB";
   const Expr large = repeated(8192);
   ASSERT_TRUE(large.as<Call>());
   EXPECT_TRUE(large.as<Call>()->args[0].as<Constant>());
+}
+
+/// Scales of blocks: what they are multiplied by is as large.
+TEST(FoldConstant, FoldsWhatIsRepeatedOnTheWay) {
+  Var x = scalar_param();
+  const Expr scales = typed_constant(zeros({1, 1024}, kFloat32)),
+             weights = typed_constant(zeros({8192, 1024}, kFloat32));
+  const Expr many = typed_call("broadcast_to", {scales}, make<InitAttrs>(std::vector<int64_t>{8192, 1024}));
+  const Module module = module_of(x, typed_call("add", {x, typed_call("multiply", {weights, many})}));
+  EXPECT_TRUE(fold_constant(module, kZeros)->functions.at("main")->body.as<Call>()->args[1].as<Constant>());
 }
 
 }  // namespace
