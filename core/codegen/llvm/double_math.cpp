@@ -5,6 +5,7 @@
 #include <bit>
 #include <limits>
 
+#include "core/codegen/llvm/float_ops.h"
 #include "core/support/error.h"
 
 namespace lathe::codegen {
@@ -17,24 +18,15 @@ constexpr double kLn2 = 0x1.62e42feep-1, kLn2Rest = 0x1.a39ef35793c76p-33;
 /// conversion that vectors have without instructions of their own for 64 bits, and NaN may go through.
 constexpr double kLastPlaceIsOne = 0x1.8p52;
 
-/// A double or vector of doubles with the operators of arithmetic.
-class DoubleMath {
+/// A double or vector of doubles.
+class DoubleMath final : public FloatOps {
  public:
-  using V = llvm::Value*;
-  DoubleMath(llvm::IRBuilder<>& b, llvm::Type* type) : b_(b), type_(type) {
-    auto* vector = llvm::dyn_cast<llvm::FixedVectorType>(type);
-    int_type_ =
-        vector
-            ? static_cast<llvm::Type*>(llvm::FixedVectorType::get(b.getInt64Ty(), vector->getNumElements()))
-            : b.getInt64Ty();
-  }
+  using FloatOps::FloatOps;
 
   /// Subnormal results too: 2^n in two factors.
   V exp(V x) {
     // Beyond these it is 0, and infinity.
-    V bounded = b_.CreateSelect(b_.CreateFCmpOLT(x, real(-746)), real(-746), x);
-    bounded = b_.CreateSelect(b_.CreateFCmpOGT(bounded, real(710)), real(710), bounded);
-    const Reduced reduced = by_ln2(bounded);
+    const Reduced reduced = by_ln2(clamp(x, -746, 710));
     V half = b_.CreateAShr(reduced.n, 1), rest = b_.CreateSub(reduced.n, half);
     V e = b_.CreateFAdd(real(1), exp_less_one(reduced.r));
     return b_.CreateFMul(b_.CreateFMul(e, power_of_two(half)), power_of_two(rest));
@@ -42,12 +34,12 @@ class DoubleMath {
 
   /// x = 2^k m with m in [sqrt(1/2), sqrt(2)); log m by s = (m - 1) / (m + 1) (fdlibm's __ieee754_log).
   V log(V x) {
-    constexpr int64_t kSqrtHalf = std::bit_cast<int64_t>(0x1.6a09e667f3bcdp-1);
+    constexpr auto kSqrtHalf = std::bit_cast<uint64_t>(0x1.6a09e667f3bcdp-1);
     V tiny = b_.CreateFCmpOLT(x, real(std::numeric_limits<double>::min()));
     V all = bits(b_.CreateSelect(tiny, b_.CreateFMul(x, real(0x1p54)), x));
     V exponent = b_.CreateAShr(b_.CreateSub(all, integer(kSqrtHalf)), 52);
     V f = b_.CreateFSub(from_bits(b_.CreateSub(all, b_.CreateShl(exponent, 52))), real(1));
-    V k = b_.CreateFSub(from_bits(b_.CreateAdd(exponent, integer(std::bit_cast<int64_t>(kLastPlaceIsOne)))),
+    V k = b_.CreateFSub(from_bits(b_.CreateAdd(exponent, integer(std::bit_cast<uint64_t>(kLastPlaceIsOne)))),
                         real(kLastPlaceIsOne));
     k = b_.CreateSelect(tiny, b_.CreateFSub(k, real(54)), k);
     V s = b_.CreateFDiv(f, b_.CreateFAdd(f, real(2))), z = b_.CreateFMul(s, s);
@@ -66,30 +58,18 @@ class DoubleMath {
 
   /// e / (e + 2) with e = exp(2 |x|) - 1, which loses nothing near 0.
   V tanh(V x) {
-    V magnitude = b_.CreateUnaryIntrinsic(llvm::Intrinsic::fabs, x);
+    V magnitude = call(llvm::Intrinsic::fabs, x);
     V bounded = b_.CreateSelect(b_.CreateFCmpOGT(magnitude, real(20)), real(20), magnitude);
     const Reduced reduced = by_ln2(b_.CreateFAdd(bounded, bounded));
     V scale = power_of_two(reduced.n);
     V e = fma(scale, exp_less_one(reduced.r), b_.CreateFSub(scale, real(1)));
     V y = b_.CreateFDiv(e, b_.CreateFAdd(e, real(2)));
-    return b_.CreateBinaryIntrinsic(llvm::Intrinsic::copysign, y, x);
+    return with_sign_of(y, x);
   }
 
   V sigmoid(V x) { return b_.CreateFDiv(real(1), b_.CreateFAdd(real(1), exp(b_.CreateFNeg(x)))); }
 
  private:
-  V real(double v) { return llvm::ConstantFP::get(type_, v); }
-  V integer(int64_t v) { return llvm::ConstantInt::get(int_type_, static_cast<uint64_t>(v)); }
-  V bits(V x) { return b_.CreateBitCast(x, int_type_); }
-  V from_bits(V x) { return b_.CreateBitCast(x, type_); }
-  /// One instruction where the target has it: the flag `contract` allows that.
-  V fma(V a, V b, V c) { return b_.CreateFAdd(b_.CreateFMul(a, b), c); }
-  /// Horner's rule; the coefficient of the highest power first.
-  V polynomial(V x, std::initializer_list<double> coefficients) {
-    V sum = nullptr;
-    for (double c : coefficients) sum = sum ? fma(sum, x, real(c)) : real(c);
-    return sum;
-  }
   /// For -1022 <= n <= 1023.
   V power_of_two(V n) { return from_bits(b_.CreateShl(b_.CreateAdd(n, integer(1023)), 52)); }
 
@@ -101,7 +81,7 @@ class DoubleMath {
     V shifted = fma(x, real(0x1.71547652b82fep0), real(kLastPlaceIsOne));
     V n = b_.CreateFSub(shifted, real(kLastPlaceIsOne));
     V r = fma(n, real(-kLn2Rest), fma(n, real(-kLn2), x));
-    return {b_.CreateSub(bits(shifted), integer(std::bit_cast<int64_t>(kLastPlaceIsOne))), r};
+    return {b_.CreateSub(bits(shifted), integer(std::bit_cast<uint64_t>(kLastPlaceIsOne))), r};
   }
   /// Taylor's series to the 13th power: what follows is below 2^-57 of r.
   V exp_less_one(V r) {
@@ -109,9 +89,6 @@ class DoubleMath {
                             1.0 / 40320, 1.0 / 5040, 1.0 / 720, 1.0 / 120, 1.0 / 24, 1.0 / 6, 0.5});
     return fma(tail, b_.CreateFMul(r, r), r);
   }
-
-  llvm::IRBuilder<>& b_;
-  llvm::Type *type_, *int_type_;
 };
 }  // namespace
 

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "core/codegen/llvm/float_ops.h"
 #include "core/codegen/llvm/lanes.h"
 #include "core/support/error.h"
 
@@ -14,43 +15,16 @@ namespace {
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 constexpr double kHalfPi = 1.5707963267948966, kLn2 = 0.6931471805599453;
 
-/// A float or vector of floats with the operators of arithmetic.
-class Math {
+/// A float or vector of floats.
+class Math final : public FloatOps {
  public:
   Math(llvm::IRBuilder<>& b, llvm::Type* type, unsigned avx512_lanes)
-      : b_(b), type_(type), most_lanes_(avx512_lanes), scales_(avx512_lanes > 0) {
-    auto* vector = llvm::dyn_cast<llvm::FixedVectorType>(type);
-    scales_ &= vector != nullptr;
-    int_type_ =
-        vector
-            ? static_cast<llvm::Type*>(llvm::FixedVectorType::get(b.getInt32Ty(), vector->getNumElements()))
-            : b.getInt32Ty();
-  }
-  using V = llvm::Value*;
+      : FloatOps(b, type),
+        most_lanes_(avx512_lanes),
+        scales_(avx512_lanes > 0 && llvm::isa<llvm::FixedVectorType>(type)) {}
 
-  V real(double v) { return llvm::ConstantFP::get(type_, v); }
-  V integer(uint32_t v) { return llvm::ConstantInt::get(int_type_, v); }
-  /// One instruction where the target has it: the flag `contract` allows that.
-  V fma(V a, V b, V c) { return b_.CreateFAdd(b_.CreateFMul(a, b), c); }
-  /// Horner's rule; the coefficient of the highest power first.
-  V polynomial(V x, std::initializer_list<double> coefficients) {
-    V sum = nullptr;
-    for (double c : coefficients) sum = sum ? fma(sum, x, real(c)) : real(c);
-    return sum;
-  }
-  V call(llvm::Intrinsic::ID f, V a) { return b_.CreateUnaryIntrinsic(f, a); }
-  V bits(V x) { return b_.CreateBitCast(x, int_type_); }
-  V from_bits(V x) { return b_.CreateBitCast(x, type_); }
   V to_int(V x) { return b_.CreateFPToSI(x, int_type_); }
   V to_real(V x) { return b_.CreateSIToFP(x, type_); }
-  /// low <= x <= high; NaN stays.
-  V clamp(V x, double low, double high) {
-    x = b_.CreateSelect(b_.CreateFCmpOLT(x, real(low)), real(low), x);
-    return b_.CreateSelect(b_.CreateFCmpOGT(x, real(high)), real(high), x);
-  }
-  V with_sign_of(V magnitude, V sign) {
-    return b_.CreateBinaryIntrinsic(llvm::Intrinsic::copysign, magnitude, sign);
-  }
   /// 2^n for -126 <= n <= 127; 0 for -127, infinity for 128.
   V power_of_two(V n) { return from_bits(b_.CreateShl(b_.CreateAdd(n, integer(127)), integer(23))); }
 
@@ -151,8 +125,6 @@ class Math {
                           1.6666665459e-1f, 5.0000001201e-1f});
   }
 
-  llvm::IRBuilder<>& b_;
-  llvm::Type *type_, *int_type_;
   unsigned most_lanes_;
   bool scales_;  // there is an instruction for `scaled`
 };
