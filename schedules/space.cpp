@@ -123,6 +123,9 @@ constexpr DesignSpace kRows{"rows",
                             "softmax, normalizations, means: all blocks row by row, in vectors along rows "
                             "or across neighbouring ones",
                             has_rows_alone, generate_rows};
+constexpr DesignSpace kRowParts{"row-parts",
+                                "the same of fewer rows than cores: block by block, rows in parts",
+                                has_row_parts, generate_row_parts};
 constexpr DesignSpace kScan{"scan", "running sums: vectors of neighbouring lines, or several lines in turn",
                             has_scan, generate_scan};
 constexpr DesignSpace kContraction{
@@ -151,6 +154,7 @@ constexpr DesignSpace kGeneric{"generic",
                                "any program: blocks one by one, outer loops parallel, inner ones vectorized",
                                always, generate_generic};
 constexpr const DesignSpace* kSpaces[] = {&kWinograd,
+                                          &kRowParts,
                                           &kRows,
                                           &kScan,
                                           &kFirstImplicitGemm,

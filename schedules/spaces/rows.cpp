@@ -1,5 +1,6 @@
 // Row by row: all blocks of a program of rows in turn inside the loop over rows, so that a row comes from
-// memory once and what is between the blocks stays in the first-level cache.
+// memory once and what is between the blocks stays in the first-level cache. Where there are fewer rows than
+// cores, block by block, each row in parts.
 #include <algorithm>
 #include <bit>
 
@@ -315,6 +316,84 @@ void generate_rows(Schedule& s, const Target& target, const Policy& policy) {
       reduce_along(s, handle, inside, target, policy);
   }
   if (pays_in_parallel(work, target)) run_parallel(s, loops.outer, target, policy);
+}
+
+namespace {
+int64_t results_of(const Block& block) {
+  int64_t count = 1;
+  for (const BlockIter& iter : block.iters)
+    if (iter.kind != IterKind::kReduce) count *= int_value(iter.extent);
+  return count;
+}
+
+/// A variable of a reduction, by position, and into how many equal parts it may be cut so that all cores have
+/// some; no counts where there is none.
+struct Parts {
+  size_t variable = 0;
+  std::vector<int64_t> counts;  // ascending
+};
+Parts parts_for_cores(const Block& reduction, const Target& target) {
+  constexpr int64_t kMostACore = 8;
+  const int64_t results = results_of(reduction), fewest = (target.cores + results - 1) / results;
+  for (size_t i = 0; i < reduction.iters.size(); ++i) {
+    if (reduction.iters[i].kind != IterKind::kReduce) continue;
+    Parts parts{i, {}};
+    const int64_t extent = int_value(reduction.iters[i].extent);
+    for (int64_t count = fewest; count <= std::min(extent, kMostACore * fewest); ++count)
+      if (extent % count == 0) parts.counts.push_back(count);
+    if (!parts.counts.empty()) return parts;
+  }
+  return {};
+}
+
+/// Worth the cores, and of fewer results than there are.
+bool is_for_parts(const Block& reduction, const Target& target) {
+  return is_reduction(reduction) && results_of(reduction) < target.cores &&
+         pays_in_parallel(iterations(reduction), target) &&
+         !parts_for_cores(reduction, target).counts.empty();
+}
+
+/// Each core reduces a part of the terms; what the parts give, few numbers, is reduced by one.
+void reduce_parts(Schedule& s, BlockHandle block, const Target& target, const Policy& policy) {
+  const Parts parts = parts_for_cores(*s[block], target);
+  const std::vector<LoopHandle> loops = s.get_loops(block);
+  const Factor count = sample_one_of(s, parts.counts, parts.counts.front(), policy);
+  const auto cut = s.split(loops[parts.variable], {count, kInferred});
+  std::vector<LoopHandle> outer, inside;
+  for (size_t i = 0; i < loops.size(); ++i) {
+    if (i == parts.variable)
+      inside.push_back(cut[1]);
+    else
+      (carries_reduction(*s[block], *s[loops[i]]) ? inside : outer).push_back(loops[i]);
+  }
+  outer.push_back(cut[0]);
+  std::vector<LoopHandle> order = outer;
+  order.insert(order.end(), inside.begin(), inside.end());
+  s.reorder(order);
+  reduce_along(s, s.rfactor(block, cut[0]), inside, target, policy);
+  run_parallel(s, outer, target);
+}
+}  // namespace
+
+bool has_row_parts(const Func& func, const Target& target) {
+  if (target.cores == 1) return false;
+  Schedule merged(func);
+  inline_in_rows(merged, {Decide::kHeuristic});
+  const std::optional<RowProgram> rows = row_program(merged.func());
+  return rows && !rows->across && is_for_parts(*dominant_reduction(merged.func()), target);
+}
+
+void generate_row_parts(Schedule& s, const Target& target, const Policy& policy) {
+  inline_in_rows(s, policy);
+  for (const Ref<Block>& block : all_blocks(s.func())) {
+    BlockHandle handle = s.get_block(block->name);
+    if (is_injective(*block))
+      schedule_injective(s, handle, target, policy);
+    else if (is_for_parts(*block, target))
+      reduce_parts(s, handle, target, policy);
+    else
+      reduce_along(s, handle, s.get_loops(handle), target, policy);
+  }
 }
 
 }  // namespace lathe::schedule

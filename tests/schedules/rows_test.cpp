@@ -197,6 +197,40 @@ TEST(Rows, OfFewVectorsHaveNoLoops) {
   }
 }
 
+// Of fewer rows than cores each reduction is cut, and what reads it is shared out too.
+TEST(RowParts, GiveEachCoreSome) {
+  Target target = avx512_target();
+  target.cores = 4;
+  const std::vector<Program> programs = {
+      {"softmax of a row", softmax(1, 60000)},
+      {"masked softmax of two rows", masked_softmax(2, 60000)},
+      {"standardized rows", standardized({1, 2, 50008}, 2)},
+      {"group", less_group_mean(1, 1, 48, 1250)},
+      {"arg max", arg_max(3, 40000)},
+      {"sum of all", reduction({3, 40000}, 2, Combiner::kSum)},
+  };
+  for (const Program& program : programs) {
+    SCOPED_TRACE(program.name);
+    const std::vector<const DesignSpace*> spaces = spaces_for(program.func, target);
+    ASSERT_EQ(std::string_view(spaces.front()->name), "row-parts");
+    Schedule s(program.func);
+    spaces.front()->generate(s, target, {Decide::kHeuristic, Rounding::kNone});
+    SCOPED_TRACE(to_text(s.trace()));
+    for (const Ref<tir::Block>& block : all_blocks(s.func())) {
+      const auto loops = loops_around(*path_to_block(s.func(), block->name));
+      const bool parallel = std::any_of(loops.begin(), loops.end(), [](const Ref<tir::For>& loop) {
+        return loop->iteration == tir::Iteration::kParallel;
+      });
+      EXPECT_TRUE(parallel || iterations(*block) < 1000) << block->name;
+    }
+    expect_sound(program.func, s);
+    expect_sound(program.func, sample(*spaces.front(), program.func, target, 7));
+  }
+  // A prime number of terms has no equal parts; short rows are not worth it.
+  for (const tir::Func& func : {softmax(1, 60013), softmax(1, 600)})
+    EXPECT_NE(std::string_view(spaces_for(func, target).front()->name), "row-parts");
+}
+
 TEST(RowProgram, KnowsWhatIsNone) {
   EXPECT_FALSE(row_program(matmul(16, 16, 16)));
   EXPECT_FALSE(row_program(dense(1, 32, 32)));
