@@ -2,6 +2,7 @@
 #include <cmath>
 
 #include "core/frontends/onnx_exporter.h"
+#include "core/relay/ops/rule.h"
 
 namespace lathe::onnx {
 namespace {
@@ -47,7 +48,15 @@ void cast(Exporter& e, const Written& w) {
 
 void clip(Exporter& e, const Written& w) {
   const auto& a = w.attrs<relay::ClipAttrs>();
-  e.node("Clip", {w.args[0], e.number(w.dtype(0), a.a_min), e.number(w.dtype(0), a.a_max)}, w.output());
+  const DataType dtype = w.dtype(0);
+  const auto bound = [&](double value, bool upper) {
+    if (dtype.is_float()) return e.number(dtype, value);
+    Tensor integer({}, dtype);
+    integer.set_integer(0, relay::ops::integer_bound(dtype, value, upper));
+    return e.initializer(integer);
+  };
+  const std::string low = bound(a.a_min, false), high = bound(a.a_max, true);
+  e.node("Clip", {w.args[0], low, high}, w.output());
 }
 
 /// A scalar spread over the result: zeros, ones, full and their relatives.

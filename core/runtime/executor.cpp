@@ -43,8 +43,8 @@ void require_type(const char* kind, const Port& port, const Plan& plan, const Te
   require_type(kind, port, plan, tensor.shape(), tensor.dtype());
 }
 
-std::shared_ptr<void> allocate_arena(const Plan& plan, int64_t bytes) {
-  return allocate_pages(static_cast<uint64_t>(bytes),
+RoomyPages allocate_arena(const Plan& plan, int64_t needed, int64_t wished) {
+  return allocate_roomy(needed, wished,
                         fmt::format("the tensors of {}", plan.model.empty() ? "a model" : plan.model));
 }
 
@@ -67,8 +67,7 @@ Executor::Executor(std::shared_ptr<const Module> module, const LatheParallel* pa
   if (module_->program()) machine_ = std::make_unique<Machine>(*module_->program(), parallel);
   buffers_.resize(buffers);
   if (has_open_dims()) return;
-  arena_bytes_ = plan().arena_bytes;
-  arena_ = allocate_arena(plan(), arena_bytes_);
+  arena_ = allocate_arena(plan(), plan().arena_bytes, 0);
   place_values();
 }
 
@@ -94,12 +93,12 @@ void Executor::set_dims(std::span<const int64_t> dims) {
   bound_.reset();
   checked_ = false;
   bind_dims(open, dims, plan);
-  if (plan.arena_bytes > arena_bytes_ || !arena_) {
+  if (plan.arena_bytes > arena_.bytes || !arena_.memory) {
     // Sequences grow by a token at a time: room for some more of them saves most allocations.
-    const int64_t bounded = bounded_arena(open), roomy = arena_bytes_ + arena_bytes_ / 2;
-    arena_bytes_ = std::max(plan.arena_bytes, bounded > 0 ? bounded : std::min(roomy, kMostBytes));
-    arena_.reset();
-    arena_ = allocate_arena(open, arena_bytes_);
+    const int64_t bounded = bounded_arena(open), roomy = arena_.bytes + arena_.bytes / 2;
+    // First the old one goes; should there be no memory for the new one, the next run asks for what it needs.
+    arena_ = {};
+    arena_ = allocate_arena(open, plan.arena_bytes, bounded > 0 ? bounded : std::min(roomy, kMostBytes));
   }
   bound_ = std::move(plan);
   dims_.assign(dims.begin(), dims.end());
@@ -130,7 +129,7 @@ void* Executor::address(int64_t value) const {
     case Place::kConstant:
       return module_->constant(static_cast<size_t>(value));
     case Place::kArena:
-      return static_cast<char*>(arena_.get()) + tensor.at;
+      return static_cast<char*>(arena_.memory.get()) + tensor.at;
   }
   return nullptr;
 }
@@ -250,7 +249,7 @@ void Executor::copy_outputs() {
 
 void Executor::call(size_t step) {
   // Planned with the tensors, so that it does not overlap one that the step needs.
-  void* workspace = static_cast<char*>(arena_.get()) + plan().steps[step].workspace_at;
+  void* workspace = static_cast<char*>(arena_.memory.get()) + plan().steps[step].workspace_at;
   int32_t code = module_->kernel(step)(buffers_.data() + first_buffer_[step], workspace, turns_.next(step),
                                        plan().steps[step].dims.data());
   if (code != 0) fail("kernel {} reports that its check {} failed", plan().steps[step].kernel, code);
@@ -353,7 +352,7 @@ Tensor Executor::output(size_t i) const {
     case Place::kConstant:
       return Tensor(value.shape, value.dtype, std::const_pointer_cast<Module>(module_), data);
     case Place::kArena:
-      return Tensor(value.shape, value.dtype, arena_, data);
+      return Tensor(value.shape, value.dtype, arena_.memory, data);
   }
   return Tensor();
 }

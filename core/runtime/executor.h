@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "core/runtime/module_file.h"
+#include "core/runtime/pages.h"
 #include "core/runtime/program/machine.h"
 #include "core/runtime/turns.h"
 
@@ -95,9 +96,8 @@ class Executor {
 
   std::shared_ptr<const Module> module_;
   Turns turns_;
-  std::shared_ptr<void> arena_;
+  RoomyPages arena_;
   std::unique_ptr<Machine> machine_;  // of a module with a program
-  int64_t arena_bytes_ = 0;           // what arena_ holds
   std::optional<Plan> bound_;         // for dims_; nothing without open dimensions, and before they are set
   std::vector<int64_t> dims_, next_dims_;
   std::vector<Input> inputs_;

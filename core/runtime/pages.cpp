@@ -39,7 +39,9 @@ std::shared_ptr<void> map_aligned(uint64_t bytes, int protection, int flags, int
                                   std::string_view what) {
   const uint64_t page = page_size(), size = up(bytes, page), reserved = size + kHugePage + 2 * page;
   const auto refused = [&] {
-    fail("cannot {} {} bytes{}: {}", descriptor < 0 ? "allocate" : "map", bytes, what, std::strerror(errno));
+    const std::string why = std::strerror(errno);
+    if (descriptor >= 0) fail("cannot map {} bytes{}: {}", bytes, what, why);
+    throw OutOfMemory(fmt::format("cannot allocate {} bytes{}: {}", bytes, what, why));
   };
   void* space = mmap(nullptr, reserved, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (space == MAP_FAILED) refused();
@@ -64,6 +66,15 @@ std::shared_ptr<void> allocate_pages(uint64_t bytes, std::string_view what) {
   const uint64_t size = up(std::max<uint64_t>(bytes, 1), bytes >= kHugePage / 2 ? kHugePage : page_size());
   return map_aligned(size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
                      what.empty() ? "" : fmt::format(" for {}", what));
+}
+
+RoomyPages allocate_roomy(int64_t needed, int64_t wished, std::string_view what) {
+  if (wished > needed) try {
+      return {allocate_pages(static_cast<uint64_t>(wished), what), wished};
+    } catch (const OutOfMemory&) {
+      // What is needed now may be there all the same.
+    }
+  return {allocate_pages(static_cast<uint64_t>(needed), what), needed};
 }
 
 std::shared_ptr<void> map_file(int descriptor, uint64_t bytes) {

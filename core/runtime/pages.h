@@ -5,13 +5,27 @@
 #include <memory>
 #include <string_view>
 
+#include "core/support/error.h"
+
 namespace lathe::runtime {
 
 inline constexpr uint64_t kHugePage = uint64_t{2} << 20;
 
-/// Zeroed memory. From 1 MiB on it fills whole huge pages. Throws Error when the system has no more, which
-/// says what it was for.
+/// The system has no more memory.
+class OutOfMemory : public Error {
+ public:
+  using Error::Error;
+};
+
+/// Zeroed memory. From 1 MiB on it fills whole huge pages. Throws OutOfMemory, which says what it was for.
 std::shared_ptr<void> allocate_pages(uint64_t bytes, std::string_view what = "");
+
+/// The same for what may grow: `bytes` are `wished` where the system has as many, else `needed`.
+struct RoomyPages {
+  std::shared_ptr<void> memory;
+  int64_t bytes = 0;
+};
+RoomyPages allocate_roomy(int64_t needed, int64_t wished, std::string_view what);
 
 /// The first `bytes` of an open file, read-only and shared with every process that maps the file. Address and
 /// offset agree modulo kHugePage, so that a file system that caches files in huge pages can map those.

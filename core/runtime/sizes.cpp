@@ -33,10 +33,7 @@ inline bool apply(SizeOp op, int64_t a, int64_t b, int64_t& result) {
       result = b == 0 ? 0 : quotient(a, b);
       return true;
     case SizeOp::kFloorMod:
-      if (b == 0 || b == -1)
-        result = b == 0 ? a : 0;
-      else
-        result = remainder(a, b);
+      result = b == 0 || b == -1 ? 0 : remainder(a, b);
       return true;
     case SizeOp::kMin:
       result = std::min(a, b);

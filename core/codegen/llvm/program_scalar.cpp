@@ -59,6 +59,7 @@ llvm::Value* ProgramEmitter::wrapped(DataType dtype, llvm::Value* v) {
 
 llvm::Value* ProgramEmitter::real_result(ScalarOp op, llvm::Value* a, llvm::Value* b) {
   auto boolean = [&](llvm::Value* v) { return b_.CreateZExt(v, b_.getInt64Ty()); };
+  auto is_nan = [&](llvm::Value* v) { return b_.CreateFCmpUNO(v, v); };
   switch (op) {
     case ScalarOp::kAdd:
       return payload_of_real(b_.CreateFAdd(a, b));
@@ -71,9 +72,9 @@ llvm::Value* ProgramEmitter::real_result(ScalarOp op, llvm::Value* a, llvm::Valu
     case ScalarOp::kNegative:
       return payload_of_real(b_.CreateFNeg(a));
     case ScalarOp::kMinimum:
-      return payload_of_real(b_.CreateSelect(b_.CreateFCmpOLT(b, a), b, a));
+      return payload_of_real(b_.CreateSelect(b_.CreateOr(b_.CreateFCmpOLT(b, a), is_nan(b)), b, a));
     case ScalarOp::kMaximum:
-      return payload_of_real(b_.CreateSelect(b_.CreateFCmpOGT(b, a), b, a));
+      return payload_of_real(b_.CreateSelect(b_.CreateOr(b_.CreateFCmpOGT(b, a), is_nan(b)), b, a));
     case ScalarOp::kEqual:
       return boolean(b_.CreateFCmpOEQ(a, b));
     case ScalarOp::kNotEqual:

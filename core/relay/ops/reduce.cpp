@@ -181,8 +181,8 @@ constexpr Op plain_row(const char* name, const char* doc, Compute compute) {
 constexpr Op kReduceOps[] = {
     plain_row("sum", "Sum over `axis`.", reduce<tir::Combiner::kSum>),
     plain_row("prod", "Product over `axis`.", reduce<tir::Combiner::kProd>),
-    plain_row("max", "Largest over `axis`.", reduce<tir::Combiner::kMax>),
-    plain_row("min", "Smallest over `axis`.", reduce<tir::Combiner::kMin>),
+    plain_row("max", "Largest over `axis`; NaN is passed over.", reduce<tir::Combiner::kMax>),
+    plain_row("min", "Smallest over `axis`; NaN is passed over.", reduce<tir::Combiner::kMin>),
     row("all", "True where all over `axis` are, of booleans.", reduce<tir::Combiner::kAnd>, logical_type),
     row("any", "True where one over `axis` is, of booleans.", reduce<tir::Combiner::kOr>, logical_type),
     plain_row("mean", "Mean over `axis`.", mean),

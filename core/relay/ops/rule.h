@@ -69,6 +69,9 @@ void require_axes(RelationContext& c, const Layout& layout, const std::string& l
 void demand(RelationContext& c, size_t arg, const Shape& shape, DataType dtype);
 /// The axes of a transpose, counted from the front: all reversed where there are none.
 Ints permutation(const TransposeAttrs& a, size_t rank);
+/// The least (`upper`: the largest) integer of the type that a bound allows; the type's last one where that
+/// is beyond it. Of uint64 its bits.
+int64_t integer_bound(DataType dtype, double value, bool upper);
 /// One number stands for all `count`; none stand for `fallback` each.
 Ints per_axis(RelationContext& c, const char* what, const Ints& values, size_t count, int64_t fallback);
 /// Padding as all begins, then all ends.

@@ -1,4 +1,6 @@
 // Element-wise functions of one tensor.
+#include <cmath>
+
 #include "core/relay/ops/families.h"
 #include "core/relay/ops/rule.h"
 
@@ -66,12 +68,29 @@ Buffers cast_to(FuncBuilder& f, const Attrs&, Inputs in, const Type& result) {
 
 Buffers clip(FuncBuilder& f, const Attrs& attrs, Inputs in, const Type&) {
   const ClipAttrs& a = attrs_as<ClipAttrs>(attrs);
-  return {f.compute("clip", in[0]->shape, [&](Vars i) {
-    Expr x = at(in[0], i);
-    return min(max(x, real(x, a.a_min)), real(x, a.a_max));
-  })};
+  const DataType dtype = in[0]->dtype;
+  const bool is_float = dtype.is_float();
+  const Expr low = is_float ? fimm(dtype, a.a_min) : imm(dtype, integer_bound(dtype, a.a_min, false));
+  const Expr high = is_float ? fimm(dtype, a.a_max) : imm(dtype, integer_bound(dtype, a.a_max, true));
+  return {f.compute("clip", in[0]->shape, [&](Vars i) { return min(max(at(in[0], i), low), high); })};
 }
 
+}  // namespace
+
+int64_t integer_bound(DataType dtype, double value, bool upper) {
+  const Expr low = tir::identity_of(tir::Combiner::kMax, dtype),
+             high = tir::identity_of(tir::Combiner::kMin, dtype);
+  const bool is_signed = dtype.code == TypeCode::kInt;
+  const double beyond = std::ldexp(1.0, dtype.is_bool() ? 1 : dtype.bits - (is_signed ? 1 : 0));
+  const double whole = upper ? std::floor(value) : std::ceil(value);
+  // No number bounds nothing.
+  if (std::isnan(whole)) return int_value(upper ? high : low);
+  if (whole <= (is_signed ? -beyond : 0)) return int_value(low);
+  if (whole >= beyond) return int_value(high);
+  return is_signed ? static_cast<int64_t>(whole) : static_cast<int64_t>(static_cast<uint64_t>(whole));
+}
+
+namespace {
 constexpr Op row(const char* name, const char* doc, Compute compute, InferType infer = same_as_input,
                  const NodeType* attrs = nullptr, int args = 1) {
   return {.name = name,

@@ -23,6 +23,14 @@ double bytes_of(const Type& type) {
   return bytes;
 }
 
+/// Numbers, all of them: an evaluator needs them to hold the result.
+bool has_known_sizes(const Type& type) {
+  if (const auto* tuple = type.as<TupleType>())
+    return std::all_of(tuple->items.begin(), tuple->items.end(), has_known_sizes);
+  const auto* tensor = type.as<TensorType>();
+  return tensor && has_constant_shape(*tensor);
+}
+
 /// What is repeated until it is large (a mask for each head of each row of a batch) is read where it is used
 /// sooner than its repetitions are: from memory, which a module would be full of. Not what is repeated on the
 /// way, as the scales of blocks of weights are.
@@ -68,7 +76,9 @@ class Finder {
     const Op* op = call ? operator_of(Expr(call)) : nullptr;
     // Constructors, functions and branches are left: nothing could compute them here.
     // Random numbers, say, are anew in each run.
-    return op && op->compute && !op->stateful && all_constant(call->args);
+    if (!op || !op->compute || op->stateful || !all_constant(call->args)) return false;
+    CHECK(call->checked_type, "constant folding needs inferred types");
+    return has_known_sizes(call->checked_type);
   }
 
   /// Something that is not constant wants the value of `node`.
@@ -82,10 +92,8 @@ class Finder {
     // A tuple is no tensor to be computed; its items are.
     if (const Tuple* tuple = node.as<Tuple>()) return need_all(tuple->items);
     Expr e = node.cast<RelayNode>();
-    CHECK(e->checked_type, "constant folding needs inferred types");
     if (const Call* call = e.as<Call>(); call && grows_too_far(e)) return need_all(call->args);
-    const TensorType* type = e->checked_type.as<TensorType>();
-    if (type && has_constant_shape(*type)) found_.push_back(e);
+    if (e->checked_type.as<TensorType>()) found_.push_back(e);
   }
 
   NodeSet constant_, needed_;

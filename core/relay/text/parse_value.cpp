@@ -9,8 +9,12 @@
 namespace lathe::relay {
 namespace {
 
+/// How many bits the digits of an integer take.
+enum class Digits : uint8_t { kInt64, kUInt64, kMore };
+
 struct Number {
   bool is_float = false;
+  Digits digits = Digits::kInt64;
   double real = 0;
   int64_t integer = 0;
   std::string_view suffix;
@@ -32,9 +36,11 @@ std::optional<Number> read_number(std::string_view text, bool negative) {
   uint64_t large = 0;  // uint64 above the range of int64
   if (std::from_chars(digits.data(), digits.data() + digits.size(), large).ec == std::errc()) {
     number.integer = static_cast<int64_t>(large);
+    number.digits = Digits::kUInt64;
     return number;
   }
   number.is_float = true;  // 100000000000000000000f64
+  number.digits = Digits::kMore;
   return number;
 }
 
@@ -55,9 +61,12 @@ std::optional<DataType> literal_type(const Number& number) {
   return type && type->lanes == 1 && (type->is_float() || !number.is_float) ? type : std::nullopt;
 }
 
-/// Whether an integer type holds the value, as the literal must say what it is.
-bool fits(int64_t value, DataType type) {
-  if (type.bits >= 64 || type.is_float()) return true;
+/// Whether a type holds the number, as the literal must say what it is.
+bool fits(const Number& number, DataType type) {
+  if (type.is_float()) return number.digits != Digits::kMore || !number.suffix.empty();
+  if (number.digits != Digits::kInt64) return number.digits == Digits::kUInt64 && type == kUInt64;
+  const int64_t value = number.integer;
+  if (type.bits >= 64) return type.code == TypeCode::kInt || value >= 0;
   if (type.code == TypeCode::kUInt) return value >= 0 && value < int64_t{1} << type.bits;
   return value >= -(int64_t{1} << (type.bits - 1)) && value < int64_t{1} << (type.bits - 1);
 }
@@ -84,8 +93,9 @@ Expr Parser::literal() {
     if (dtype && type != dtype)
       error(token, fmt::format("a literal of {} and {}; its items must have one type", to_string(*dtype),
                                to_string(*type)));
-    if (!is_bool && !fits(number->integer, *type))
-      error(token, fmt::format("{} does not fit {}", number->integer, to_string(*type)));
+    if (!is_bool && !fits(*number, *type))
+      error(token, fmt::format("{}{} does not fit {}", negative[i] ? "-" : "", token.text,
+                               to_string(number->digits == Digits::kMore ? kInt64 : *type)));
     // The first item's type is that of all; the shape is known, as all items are read by now.
     if (!dtype) tensor = Tensor(shape, *type);
     dtype = type;
@@ -157,6 +167,7 @@ nlohmann::json Parser::attr_value() {
   std::optional<DataType> type = number ? literal_type(*number) : std::nullopt;
   if (!type) error(text, fmt::format("`{}` is not a number", text.text));
   if (type->is_float()) return number->real;
+  if (number->digits != Digits::kInt64) error(text, fmt::format("`{}` does not fit int64", text.text));
   return number->integer;
 }
 

@@ -38,7 +38,7 @@ void Machine::link(const LoadedProgram& loaded, const LatheParallel* parallel) {
     inputs = std::max(inputs, linked.inputs.size());
     results = std::max(results, linked.outputs.size());
   }
-  make_arena(arena);
+  make_arena(arena, 0);
   slots_.resize(inputs + results);
   libraries_.resize(program_.library_functions.size());
   plan_inputs_.resize(inputs);
@@ -48,12 +48,11 @@ void Machine::link(const LoadedProgram& loaded, const LatheParallel* parallel) {
   lasting_types_ = types_.size();
 }
 
-void Machine::make_arena(int64_t bytes) {
+void Machine::make_arena(int64_t needed, int64_t wished) {
   // Plans point into the old one until there is a new one.
-  arena_ = allocate_pages(static_cast<uint64_t>(bytes), "the tensors of a program");
-  arena_bytes_ = bytes;
+  arena_ = allocate_roomy(needed, wished, "the tensors of a program");
   for (LinkedPlan& plan : plans_)
-    if (plan.call.has_numbers()) plan.call.place(static_cast<char*>(arena_.get()));
+    if (plan.call.has_numbers()) plan.call.place(static_cast<char*>(arena_.memory.get()));
 }
 
 uint32_t Machine::type_number(const std::vector<int64_t>& shape, DataType dtype) {

@@ -8,6 +8,7 @@
 #include <span>
 #include <vector>
 
+#include "core/runtime/pages.h"
 #include "core/runtime/program/library.h"
 #include "core/runtime/program/native.h"
 #include "core/runtime/program/plan_call.h"
@@ -61,7 +62,7 @@ class Machine {
 
   Heap& heap() { return heap_; }
   /// The memory of values, and of what plans work in: as much as was ever needed at once.
-  int64_t held_bytes() const { return heap_.held_bytes() + arena_bytes_; }
+  int64_t held_bytes() const { return heap_.held_bytes() + arena_.bytes; }
   bool is_native() const { return native_code_ != nullptr; }
 
   /// What calls of program.library_functions[number] call from now on. A call of one that is not set is an
@@ -102,7 +103,7 @@ class Machine {
   }
   void forget_types();
   void link(const LoadedProgram& loaded, const LatheParallel* parallel);
-  void make_arena(int64_t bytes);
+  void make_arena(int64_t needed, int64_t wished);
 
   const CodeFunction& function() const;
   [[noreturn]] void fault(Fault what) const;
@@ -169,8 +170,7 @@ class Machine {
   size_t lasting_types_ = 0;  // the first ones: of plans and constants
   std::deque<LinkedPlan> plans_;
   std::vector<Datum> constants_;
-  std::shared_ptr<void> arena_;  // of all plans: they run one after another, and none leaves anything there
-  int64_t arena_bytes_ = 0;
+  RoomyPages arena_;  // of all plans: they run one after another, and none leaves anything there
 
   std::vector<Frame> frames_;
   std::unique_ptr<Datum[]> stack_;

@@ -75,10 +75,10 @@ bool Machine::follow_inputs(LinkedPlan& plan, std::span<const Datum> inputs) {
   plan.call.bind(plan_shapes_);
   const Plan& bound = plan.call.plan();
   // What grows by a row at a time allocates rarely.
-  if (bound.arena_bytes > arena_bytes_)
-    make_arena(std::max(bound.arena_bytes, std::min(arena_bytes_ + arena_bytes_ / 2, kMostBytes)));
+  if (bound.arena_bytes > arena_.bytes)
+    make_arena(bound.arena_bytes, std::min(arena_.bytes + arena_.bytes / 2, kMostBytes));
   else
-    plan.call.place(static_cast<char*>(arena_.get()));
+    plan.call.place(static_cast<char*>(arena_.memory.get()));
   for (size_t k = 0; k < bound.outputs.size(); ++k) {
     const Value& value = bound.values[static_cast<size_t>(bound.outputs[k].value)];
     // That of the last call mostly: a sum, say, of any length.

@@ -143,9 +143,9 @@ Number real_result(ScalarOp op, DataType dtype, double a, double b) {
     case ScalarOp::kNegative:
       return {.real = -a};
     case ScalarOp::kMinimum:
-      return {.real = b < a ? b : a};
+      return {.real = b < a || std::isnan(b) ? b : a};  // NaN where one is
     case ScalarOp::kMaximum:
-      return {.real = b > a ? b : a};
+      return {.real = b > a || std::isnan(b) ? b : a};
     case ScalarOp::kEqual:
       return {.integer = a == b};
     case ScalarOp::kNotEqual:
