@@ -222,6 +222,18 @@ TEST(RelayText, Errors) {
             "              ^^^^");
   EXPECT_EQ(message_of("def @main() { 300u8 }"),
             "t.relay:1:15: error: 300 does not fit uint8\n  def @main() { 300u8 }\n                ^^^^^");
+  for (const auto& [literal, type] : {std::pair{"18446744073709551615", "int32"},
+                                      {"18446744073709551615i8", "int8"},
+                                      {"9223372036854775808i64", "int64"},
+                                      {"-1u64", "uint64"},
+                                      {"-1u8", "uint8"},
+                                      {"100000000000000000000", "int64"}}) {
+    const std::string_view all = literal, digits = all.substr(0, all.find_first_of("iu"));
+    EXPECT_THAT(message_of(fmt::format("def @main() {{ {} }}", literal)),
+                HasSubstr(fmt::format("error: {} does not fit {}\n", digits, type)));
+  }
+  EXPECT_THAT(message_of("def @main() { sum([1], axis=18446744073709551615) }"),
+              HasSubstr("`18446744073709551615` does not fit int64"));
   EXPECT_EQ(message_of("def @main(%x: Tensor[(3, 1 - 2), int8]) { %x }").substr(0, 48),
             "t.relay:1:26: error: dimension -1 is negative\n  ");
   EXPECT_EQ(message_of("/* "), "t.relay:1:1: error: comment without end\n  /* \n  ^^");

@@ -135,6 +135,39 @@ TEST(OpenPlan, WithUpperBoundsTheArenaIsAllocatedOnce) {
   EXPECT_EQ(executor.output(0).shape(), std::vector<int64_t>{2});
 }
 
+/// Doubles n floats, with a workspace of n * n KiB.
+ModuleImage hungry_image(int64_t max) {
+  PlanBuilder builder;
+  const Size n = builder.dimension({.name = "n", .min = 1, .max = max}, 64);
+  const Size square = builder.size(SizeOp::kMul, n, n);
+  const int64_t x = builder.input("x", {{n}, kFloat32});
+  builder.output("y", builder.call({.kernel = "twice_open",
+                                    .args = {x},
+                                    .results = {{{n}, kFloat32}},
+                                    .workspace_bytes = builder.size(SizeOp::kMul, 1024, square),
+                                    .dims = {n}})[0]);
+  ModuleImage image = builder.finish();
+  image.library = test_kernels();
+  return image;
+}
+
+TEST(OpenPlan, ARunThatIsRefusedItsMemoryLeavesTheNextOneAlone) {
+  constexpr int64_t kHuge = 200000;  // 41 TB, which no machine here has
+  // With a bound there is room for the largest only where there is memory for it.
+  for (int64_t max : {kMostBytes, kHuge}) {
+    Executor executor(Module::from_image(hungry_image(max)), serial_parallel());
+    for (int64_t n : {int64_t{10}, kHuge, int64_t{10}, int64_t{20}}) {
+      executor.set_input(0, ones(n));
+      if (n == kHuge) {
+        EXPECT_THROW(executor.run(), OutOfMemory);
+        continue;
+      }
+      executor.run();
+      EXPECT_EQ(executor.output(0).as<float>()[n - 1], 2.0f);
+    }
+  }
+}
+
 TEST(OpenPlan, RequirementsAreChecked) {
   ModuleImage image = open_image(1);
   const Size n = image.plan.values[0].shape[0];

@@ -93,9 +93,11 @@ Expr Parser::literal() {
     if (dtype && type != dtype)
       error(token, fmt::format("a literal of {} and {}; its items must have one type", to_string(*dtype),
                                to_string(*type)));
-    if (!is_bool && !fits(*number, *type))
-      error(token, fmt::format("{}{} does not fit {}", negative[i] ? "-" : "", token.text,
+    if (!is_bool && !fits(*number, *type)) {
+      const std::string_view digits = token.text.substr(0, token.text.size() - number->suffix.size());
+      error(token, fmt::format("{}{} does not fit {}", negative[i] ? "-" : "", digits,
                                to_string(number->digits == Digits::kMore ? kInt64 : *type)));
+    }
     // The first item's type is that of all; the shape is known, as all items are read by now.
     if (!dtype) tensor = Tensor(shape, *type);
     dtype = type;
