@@ -256,7 +256,7 @@ void ServiceClient::download(const std::string& path, const std::string& file) {
     if (!bytes) fail("cannot write {}: {}", partial, strerror(errno));
     Impl::Call call;
     impl_->prepare(call, path);
-    Received received{.limit = defaults::kModuleLimit, .file = bytes.get()};
+    Received received{.limit = defaults::kFetchedLimit, .file = bytes.get()};
     const long status = impl_->perform(call, &received);
     if (status != 200) {
       if (fflush(bytes.get()) != 0) fail("cannot write {}: {}", partial, strerror(errno));

@@ -12,9 +12,10 @@ int& times(Leader& leader, db::Purpose purpose) {
   return purpose == db::Purpose::kTell ? leader.again.told : leader.again.ranked;
 }
 
-/// One more measurement of each that has too few. False when patience ended.
+/// One more measurement of each that has too few. False when patience ended, or somebody wants an end.
 bool measure_once(std::span<Leader> leaders, db::Purpose purpose, JobId job,
-                  const wire::Evaluation& evaluation, FarmClient& farm, Patience& patience) {
+                  const wire::Evaluation& evaluation, FarmClient& farm, Patience& patience,
+                  const std::function<bool()>& stop) {
   std::unordered_map<TrialId, Leader*> open;
   for (Leader& leader : leaders) {
     if (times(leader, purpose) >= kTimes) continue;
@@ -33,6 +34,8 @@ bool measure_once(std::span<Leader> leaders, db::Purpose purpose, JobId job,
       leader.mapped()->disturbance.add(finished.result.disturbance);
       if (finished.result.outcome == Outcome::kOk) ++times(*leader.mapped(), purpose);
     }
+    // What is open stays so: the job's next life waits for it first.
+    if (stop()) return false;
     if (patience.is_over(farm)) {
       farm.cancel(job);
       return false;
@@ -109,10 +112,11 @@ std::vector<Leader> find_told(db::Reader& store, std::span<const db::WorkloadId>
 }
 
 bool measure_again(std::span<Leader> leaders, db::Purpose purpose, JobId job,
-                   const wire::Evaluation& evaluation, FarmClient& farm, Patience& patience) {
+                   const wire::Evaluation& evaluation, FarmClient& farm, Patience& patience,
+                   const std::function<bool()>& stop) {
   // Round by round and not leader by leader: whatever the machine does meanwhile meets all alike (M2).
   for (int round = 0; round < kRounds; ++round)
-    if (!measure_once(leaders, purpose, job, evaluation, farm, patience)) return false;
+    if (!measure_once(leaders, purpose, job, evaluation, farm, patience, stop)) return false;
   return true;
 }
 

@@ -64,8 +64,10 @@ std::vector<Leader> find_told(db::Reader& store, std::span<const db::WorkloadId>
 /// Measures the leaders, and nothing else, twice more each, in rounds of all of them, each in a process of
 /// its own; one that was not measured in a round, for its worker was lost, say, has one more chance. With
 /// kConfirm the store ranks each by these measurements from then on; with kTell it says by them what each
-/// takes. When patience ends, the job's open trials are cancelled, and it returns false.
+/// takes. When patience ends, the job's open trials are cancelled, and it returns false; so does it when
+/// `stop` says so, and leaves them.
 bool measure_again(std::span<Leader> leaders, db::Purpose purpose, JobId job,
-                   const wire::Evaluation& evaluation, FarmClient& farm, Patience& patience);
+                   const wire::Evaluation& evaluation, FarmClient& farm, Patience& patience,
+                   const std::function<bool()>& stop);
 
 }  // namespace lathe::tracker

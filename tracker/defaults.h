@@ -118,6 +118,8 @@ inline constexpr uint64_t kLeastModelBytes = 256 << 10;          // what a small
 // much besides. As many files are far more than a linker makes.
 inline constexpr uint64_t kSearchBytes = uint64_t{4} << 30;
 inline constexpr size_t kSearchFiles = 10'000;
+// So the most that a user's module can have.
+inline constexpr uint64_t kFetchedLimit = 4 * kModelBytesOfOne + kSearchBytes;
 
 // What all jobs of one user may keep: rows of the database, and modules.
 inline constexpr uint64_t kKeptBytesOfOne = uint64_t{64} << 30;

@@ -278,7 +278,7 @@ JobDisturbance confirm(const TuneRequest& request, const JobRows& rows, std::spa
     for (Leader& leader : leaders)
       if (const auto found = known.find({leader.workload, leader.program}); found != known.end())
         leader.again = found->second;
-    const bool goes_on = measure_again(leaders, purpose, job, evaluation, farm, patience);
+    const bool goes_on = measure_again(leaders, purpose, job, evaluation, farm, patience, stop);
     for (const Leader& leader : leaders) sum.add(leader.disturbance);
     return goes_on;
   };
@@ -403,8 +403,8 @@ TuneResult run_tune_job(const TuneRequest& request, std::span<const tuner::Task>
   exchange_leaders(
       rows, tasks, [&](db::WorkloadId workload) { return query_of(request, rows, workload); }, store,
       measurer, stop);
-  // Whoever interrupts wants no confirmations, which take as long as a dozen candidates: the
-  // next life makes them.
+  // Whoever interrupts wants no confirmations, which take as long as a dozen candidates, nor the rest of
+  // them: the next life makes them.
   result.interrupted = stop();
   result.status = session->status();
   result.disturbance = measurer.disturbance();
@@ -412,6 +412,7 @@ TuneResult run_tune_job(const TuneRequest& request, std::span<const tuner::Task>
     const db::ChoiceKey key{{}, rows.target, request.threads, request.max_relative_error};
     const Target target = target_of(request);
     result.disturbance.add(confirm(request, rows, tasks, target, store, farm, stop));
+    result.interrupted = stop();
     // Read anew: confirmations have moved them.
     update_defaults(tuner::default_records(store, key, tasks, target, request.device), rows, tasks,
                     result.status);

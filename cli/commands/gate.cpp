@@ -227,16 +227,27 @@ void append(const std::string& file, const std::string& text) {
   if (!(stream << text).flush()) fail("cannot append to {}", file);
 }
 
-void write_reports(const gate::Report& report, const GateFlags& flags) {
-  if (!flags.junit.empty()) write_file(flags.junit, gate::junit_text(report));
-  if (!flags.sarif.empty()) write_file(flags.sarif, gate::sarif_text(report));
-  if (!flags.markdown.empty()) write_file(flags.markdown, gate::markdown_text(report));
+/// Whether all of them were written; what was not is said.
+bool write_reports(const gate::Report& report, const GateFlags& flags) {
+  bool all = true;
+  const auto put = [&](const std::string& file, const auto& write, const auto& text_of) {
+    if (!file.empty()) try {
+        write(file, text_of(report));
+      } catch (const Error& error) {
+        fmt::print(stderr, "error: {}\n", printable(error.what()));
+        all = false;
+      }
+  };
+  const auto replace = [](const std::string& file, const std::string& text) { write_file(file, text); };
+  put(flags.junit, replace, gate::junit_text);
+  put(flags.sarif, replace, gate::sarif_text);
+  put(flags.markdown, replace, gate::markdown_text);
   // Appended: other steps of the job write there too.
-  if (const std::string summary = environment("GITHUB_STEP_SUMMARY"); !summary.empty())
-    append(summary, gate::markdown_text(report));
-  if (!flags.history.empty())
-    append(flags.history,
-           gate::history_text(report, fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::time(nullptr)))));
+  put(environment("GITHUB_STEP_SUMMARY"), append, gate::markdown_text);
+  put(flags.history, append, [](const gate::Report& each) {
+    return gate::history_text(each, fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::time(nullptr))));
+  });
+  return all;
 }
 
 ExitCode exit_code(gate::Answer answer) {
@@ -267,9 +278,11 @@ int gate_command(Flags& flags) {
   const gate::Report report = run(units, gate);
   // Units are called as files are, and those of the candidate are a stranger's.
   fmt::print("{}", gate.as_json ? gate::json_text(report) : printable(gate::table_text(report)));
-  // After the table: a file that cannot be written must not cost the result of minutes.
-  write_reports(report, gate);
-  return report.result.interrupted ? kInterrupted : exit_code(report.result.answer());
+  // After the table: a file that cannot be written must not cost the result of minutes, nor its exit code.
+  const bool written = write_reports(report, gate);
+  if (report.result.interrupted) return kInterrupted;
+  const ExitCode code = exit_code(report.result.answer());
+  return code == kSuccess && !written ? kBadInput : code;
 }
 
 }  // namespace lathe::cli

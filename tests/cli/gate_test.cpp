@@ -80,6 +80,23 @@ TEST_F(GateCommand, ASlowerModuleIsExitCode1InEveryReport) {
   EXPECT_THAT(read_file(reports + ".jsonl"), HasSubstr("\"revision\":\"3f2a91c\""));
 }
 
+TEST_F(GateCommand, AReportThatCannotBeWrittenCostsNeitherTheOthersNorTheVerdict) {
+  write("a.lathe", 1);
+  write("b.lathe", 100);
+  const std::string reports = temporary_.path() + "/gate";
+  setenv("GITHUB_STEP_SUMMARY", temporary_.path().c_str(), 1);  // a folder
+  const std::string flags =
+      " --junit " + temporary_.path() + " --markdown " + reports + ".md --history " + reports + ".jsonl";
+  Finished finished = gate("a.lathe", "b.lathe", flags);
+  EXPECT_EQ(finished.code, 1) << finished.output;
+  EXPECT_THAT(finished.output, AllOf(HasSubstr("\nb     FAIL"), HasSubstr("error: cannot append to ")));
+  EXPECT_THAT(read_file(reports + ".md"), StartsWith("### Performance gate: fail\n"));
+  EXPECT_THAT(read_file(reports + ".jsonl"), HasSubstr("\"verdict\":\"FAIL\""));
+  finished = gate("a.lathe", "a.lathe", flags);
+  unsetenv("GITHUB_STEP_SUMMARY");
+  EXPECT_EQ(finished.code, 2) << finished.output;
+}
+
 TEST_F(GateCommand, FoldersAreUnitsAndASameOneIsTheControl) {
   write("old/same.lathe", 1);
   std::filesystem::create_directories(folder_ + "new");

@@ -99,9 +99,10 @@ class Confirm : public ::testing::Test {
         find_leaders(store_, std::span(&workload_, 1), of, std::span(&default_trace, 1), defaults);
     Patience patience({});
     const auto job = static_cast<JobId>(job_);
-    EXPECT_TRUE(measure_again(leaders, db::Purpose::kConfirm, job, {}, farm_, patience));
+    EXPECT_TRUE(
+        measure_again(leaders, db::Purpose::kConfirm, job, {}, farm_, patience, [] { return false; }));
     std::vector<Leader> told = find_told(store_, std::span(&workload_, 1), of, defaults);
-    EXPECT_TRUE(measure_again(told, db::Purpose::kTell, job, {}, farm_, patience));
+    EXPECT_TRUE(measure_again(told, db::Purpose::kTell, job, {}, farm_, patience, [] { return false; }));
   }
 
   /// Of the job, by trace: how often each was measured again to rank it, and to tell its time.
@@ -191,6 +192,20 @@ TEST_F(Confirm, WhatTellsDoesNotRank) {
   EXPECT_EQ(told.trace, "a") << "what is learnt of a winner does not choose another";
   EXPECT_FLOAT_EQ(told.seconds, 1.0f);
   EXPECT_FLOAT_EQ(told.told_seconds, 3.0f) << "the median of five processes";
+}
+
+TEST_F(Confirm, WhoeverWantsAnEndWaitsForNoRound) {
+  search({{"a", 1e-3F}, {"b", 2e-3F}});
+  const auto of = [&](db::WorkloadId) { return query(); };
+  const std::string none;
+  std::vector<Leader> leaders = find_leaders(store_, std::span(&workload_, 1), of, std::span(&none, 1), {});
+  ASSERT_EQ(leaders.size(), 2u);
+  Patience patience({});
+  int asked = 0;
+  EXPECT_FALSE(measure_again(leaders, db::Purpose::kConfirm, static_cast<JobId>(job_), {}, farm_, patience,
+                             [&] { return ++asked > 0; }));
+  EXPECT_EQ(asked, 1);
+  for (const Leader& leader : leaders) EXPECT_LE(leader.again.ranked, 1) << "no second round";
 }
 
 /// M2: who led after one measurement each was in part lucky, and so was who led after more of them; the time

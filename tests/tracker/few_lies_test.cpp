@@ -196,9 +196,10 @@ class FewLies : public ::testing::Test {
     Patience patience({});
     std::vector<Leader> leaders =
         find_leaders(store_, workloads, of, std::vector<std::string>(workloads.size()), {});
-    EXPECT_TRUE(measure_again(leaders, db::Purpose::kConfirm, job_, {}, farm_, patience));
+    EXPECT_TRUE(
+        measure_again(leaders, db::Purpose::kConfirm, job_, {}, farm_, patience, [] { return false; }));
     std::vector<Leader> told = find_told(store_, workloads, of, {});
-    EXPECT_TRUE(measure_again(told, db::Purpose::kTell, job_, {}, farm_, patience));
+    EXPECT_TRUE(measure_again(told, db::Purpose::kTell, job_, {}, farm_, patience, [] { return false; }));
     return store_.best(query_).value().measurement;
   }
 
