@@ -105,8 +105,15 @@ std::string Exporter::add(const char* op, const Names& inputs) {
   return output;
 }
 
+std::string Exporter::unused(const char* prefix, int64_t& next) const {
+  std::string name;
+  do name = fmt::format("{}{}", prefix, next++);
+  while (params_.count(name));
+  return name;
+}
+
 std::string Exporter::initializer(const Tensor& tensor) {
-  std::string name = fmt::format("c{}", next_++);
+  std::string name = unused("c", next_);
   auto* proto = graph_->add_initializer();
   proto->set_name(name);
   proto->set_data_type(onnx_dtype(tensor.dtype()));
@@ -136,6 +143,7 @@ std::string Exporter::cast(const std::string& value, DataType dtype) {
 void Exporter::run(const relay::Function& main) {
   for (const relay::Var& param : main.params) {
     names_[param.get()] = {param->name};
+    params_.insert(param->name);
     describe(graph_->add_input(), param->name, param->checked_type);
   }
   std::vector<relay::Expr> outputs{main.body};
@@ -146,7 +154,7 @@ void Exporter::run(const relay::Function& main) {
   int64_t count = 0;
   for (const relay::Expr& output : outputs)
     for (size_t i = 0; i < names_of(output).size(); ++i) {
-      std::string name = fmt::format("output_{}", count++);
+      const std::string name = unused("output_", count);
       // A name of its own for each output: one value may be several of them, or an input.
       node("Identity", {names_of(output)[i]}, name);
       const auto* tuple = output->checked_type.as<relay::TupleType>();

@@ -8,8 +8,8 @@
 namespace lathe::onnx {
 
 /// `main` of the module as an ONNX model, opset 17. Inputs keep their names, outputs are output_0, output_1,
-/// ... REQUIRES: types are inferred, shapes constant. Throws Error naming an operator that has no ONNX form
-/// here.
+/// ... as far as no input has that name. REQUIRES: types are inferred, shapes constant. Throws Error naming
+/// an operator that has no ONNX form here.
 void export_file(const relay::Module& module, const std::string& path);
 
 /// Whether calls of a Relay operator can be exported at all; some of its attributes may still be refused.

@@ -32,7 +32,7 @@ class Exporter {
   std::string reshaped(const std::string& value, const std::vector<int64_t>& shape);
   std::string transposed(const std::string& value, const std::vector<int64_t>& axes);
   std::string cast(const std::string& value, DataType dtype);
-  std::string fresh() { return fmt::format("t{}", next_++); }
+  std::string fresh() { return unused("t", next_); }
 
   /// A convolution or dense layer that only a bias_add along its channels reads: the two are one node.
   bool takes_bias(const relay::Expr& product) const { return biased_.count(product.get()) != 0; }
@@ -44,8 +44,11 @@ class Exporter {
   void visit(const NodeRef& node);
   void write(const relay::Call& call);
   const Names& names_of(const relay::Expr& e) const;
+  /// `prefix` and the next number with which it is no parameter's name.
+  std::string unused(const char* prefix, int64_t& next) const;
 
   ::onnx::GraphProto* graph_;
+  std::unordered_set<std::string> params_;
   std::unordered_set<const lathe::Node*> biased_;
   std::unordered_map<const lathe::Node*, Names> names_;  // a tuple has those of its fields
   int64_t next_ = 0;

@@ -357,6 +357,25 @@ TEST(OnnxExport, WhatHasNoFormIsNamed) {
             "nn.space_to_depth in mode CRD has no ONNX form");
 }
 
+TEST(OnnxExport, NamesOfParametersAreNotGivenToOthers) {
+  TemporaryFolder folder;
+  const std::string file = folder / "m.onnx";
+  const relay::Module module =
+      main_of("%c0: Tensor[(2), float32], %t2: Tensor[(2), float32], %output_0: Tensor[(2), float32]",
+              "add(multiply(add(%c0, 2f), %t2), %output_0)");
+  export_file(module, file);
+  const ImportedModel imported = import_file(file);
+  std::vector<std::string> names;
+  Inputs inputs;
+  for (const ValueInfo& input : imported.inputs) {
+    names.push_back(input.name);
+    inputs[input.name] = random_tensor({2}, kFloat32, names.size());
+  }
+  ASSERT_THAT(names, testing::ElementsAre("c0", "t2", "output_0"));
+  EXPECT_THAT(imported.outputs, testing::ElementsAre("output_1"));
+  EXPECT_EQ(max_relative_error(computed(imported.module, inputs)[0], computed(module, inputs)[0]), 0);
+}
+
 TEST(OnnxExport, ConvolutionsOfBytesStayOfBytes) {
   TemporaryFolder folder;
   std::string file = folder / "m.onnx";
