@@ -24,11 +24,17 @@ Ints each_axis(const Ints& values, size_t axes, int64_t otherwise) {
 
 size_t spatial_axes(const Written& w) { return static_cast<size_t>(w.rank(0)) - 2; }
 
-/// ONNX knows one layout: channels second.
-void require_layout(const Written& w, const std::string& layout) {
-  static constexpr const char* kUsual[] = {"NCW", "NCHW", "NCDHW"};
-  if (!layout.empty() && layout != kUsual[std::min<size_t>(spatial_axes(w), 3) - 1])
-    w.reject("in layout {}", layout);
+/// ONNX knows one layout: channels second, of a kernel those of the result first.
+void require_layout(const Written& w, const std::string& layout, const char* where = "in",
+                    const char* channels = "NC") {
+  const auto axes = static_cast<int>(std::min<size_t>(spatial_axes(w), 3));
+  if (!layout.empty() && layout != channels + relay::ops::spatial_letters(axes))
+    w.reject("{} layout {}", where, layout);
+}
+void require_layouts(const Written& w, const relay::ConvAttrs& a) {
+  require_layout(w, a.data_layout);
+  require_layout(w, a.kernel_layout, "by kernels in", "OI");
+  require_layout(w, a.out_layout, "to");
 }
 
 template <typename A>
@@ -60,7 +66,7 @@ void conv_transpose(Exporter& e, const Written& w) {
 /// Of 8-bit integers whose zero points are arguments 2 and 3, summed in int32.
 void quantized_conv(Exporter& e, const Written& w) {
   const auto& a = w.attrs<relay::ConvAttrs>();
-  require_layout(w, a.data_layout);
+  require_layouts(w, a);
   auto* node = e.node("ConvInteger", {w.args[0], w.args[1], w.args[2], w.args[3]}, w.output());
   set_window(node, a, spatial_axes(w));
   set_int(node, "group", a.groups);
@@ -371,7 +377,7 @@ bool in_8_bits(const Written& w) { return w.dtype(0).is_int() && w.dtype(0).bits
 
 void write_conv(Exporter& e, const Written& w, const std::string& bias) {
   const auto& a = w.attrs<relay::ConvAttrs>();
-  require_layout(w, a.data_layout);
+  require_layouts(w, a);
   if (a.pad_value != 0) w.reject("with padding of {}", a.pad_value);
   bool integers = in_8_bits(w);
   Names inputs = integers ? Names{w.args[0], w.args[1]} : operands(e, w);

@@ -355,6 +355,22 @@ TEST(OnnxExport, WhatHasNoFormIsNamed) {
   EXPECT_EQ(message("%x: Tensor[(4), float32]", "cumprod(%x, axis=0)"), "operator cumprod has no ONNX form");
   EXPECT_EQ(message(kImage, "nn.space_to_depth(%x, block_size=2, mode=\"CRD\")"),
             "nn.space_to_depth in mode CRD has no ONNX form");
+  const char* const pixels = "%x: Tensor[(1, 4, 4, 2), float32], %w: Tensor[(3, 2, 3, 3), float32]";
+  EXPECT_EQ(message(pixels, "nn.conv2d(%x, %w, data_layout=\"NHWC\")"),
+            "nn.conv2d in layout NHWC has no ONNX form");
+  const char* const kernel = "%x: Tensor[(1, 2, 4, 4), float32], %w: Tensor[(3, 3, 2, 3), float32]";
+  EXPECT_EQ(message(kernel, "nn.conv2d(%x, %w, kernel_layout=\"HWIO\")"),
+            "nn.conv2d by kernels in layout HWIO has no ONNX form");
+  const char* const usual = "%x: Tensor[(1, 2, 4, 4), float32], %w: Tensor[(3, 2, 3, 3), float32]";
+  EXPECT_EQ(message(usual, "nn.conv2d(%x, %w, out_layout=\"NHWC\")"),
+            "nn.conv2d to layout NHWC has no ONNX form");
+  EXPECT_EQ(message(usual,
+                    "nn.conv2d(%x, %w, data_layout=\"NCHW\", kernel_layout=\"OIHW\", "
+                    "out_layout=\"NCHW\")"),
+            "no error");
+  EXPECT_EQ(message("%x: Tensor[(1, 2, 4, 4), int8], %w: Tensor[(3, 3, 2, 3), int8]",
+                    "qnn.conv2d(%x, %w, 3, 0, 1f, 1f, kernel_layout=\"HWIO\", out_dtype=\"int32\")"),
+            "qnn.conv2d by kernels in layout HWIO has no ONNX form");
 }
 
 TEST(OnnxExport, NamesOfParametersAreNotGivenToOthers) {
