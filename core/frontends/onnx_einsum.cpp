@@ -20,10 +20,15 @@ struct Operand {
   bool has(char label) const { return labels.find(label) != std::string::npos; }
 };
 
+bool is_letter(char c) { return std::isalpha(static_cast<unsigned char>(c)); }
+
 /// The labels of one term for a tensor of `rank`; for the output, -1, an ellipsis has `broadcast` dimensions.
 std::string labels_of(const Node& node, std::string term, int64_t rank, int64_t& broadcast) {
   std::erase(term, ' ');
   size_t dots = term.find("...");
+  std::string letters = term;
+  if (dots != std::string::npos) letters.erase(dots, 3);
+  if (!std::ranges::all_of(letters, is_letter)) node.reject("term `{}` is not of letters", term);
   if (dots != std::string::npos) {
     int64_t count = rank < 0 ? broadcast : rank - static_cast<int64_t>(term.size()) + 3;
     if (count < 0 || count > 10) node.reject("term `{}` does not fit a tensor of rank {}", term, rank);
@@ -32,9 +37,7 @@ std::string labels_of(const Node& node, std::string term, int64_t rank, int64_t&
     term.replace(dots, 3, digits);
     broadcast = std::max(broadcast, count);
   }
-  bool letters = std::all_of(term.begin(), term.end(),
-                             [](char c) { return std::isalnum(static_cast<unsigned char>(c)); });
-  if (!letters || (rank >= 0 && static_cast<int64_t>(term.size()) != rank))
+  if (rank >= 0 && static_cast<int64_t>(term.size()) != rank)
     node.reject("term `{}` does not fit a tensor of rank {}", term, rank);
   return term;
 }
@@ -136,15 +139,13 @@ Operand product(const Operand& a, const Operand& b, const std::string& kept) {
   return {reshape_to(result, shape), batch + of_a + of_b};
 }
 
-/// The labels of the output when the equation does not say: an ellipsis, then letters that occur once,
-/// sorted.
-std::string implied_output(const std::vector<Operand>& operands, int64_t broadcast) {
-  std::string all, once;
-  for (const Operand& operand : operands) all += operand.labels;
+/// The labels of the output when the equation does not say: an ellipsis, then letters that occur once among
+/// `all` of the operands, sorted.
+std::string implied_output(std::string all, int64_t broadcast) {
+  std::string once;
   std::sort(all.begin(), all.end());
   for (char label : all)
-    if (std::isalpha(static_cast<unsigned char>(label)) && std::count(all.begin(), all.end(), label) == 1)
-      once += label;
+    if (is_letter(label) && std::count(all.begin(), all.end(), label) == 1) once += label;
   return std::string("0123456789").substr(static_cast<size_t>(10 - broadcast)) + once;
 }
 
@@ -160,10 +161,14 @@ Values einsum(const Node& node) {
   if (terms.size() != node.inputs()) node.reject("equation `{}` for {} operands", equation, node.inputs());
   int64_t broadcast = 0;
   std::vector<Operand> operands;
-  for (size_t i = 0; i < terms.size(); ++i)
-    operands.push_back(without_repeats({node.in(i), labels_of(node, terms[i], node.rank(i), broadcast)}));
+  std::string all;
+  for (size_t i = 0; i < terms.size(); ++i) {
+    const std::string labels = labels_of(node, terms[i], node.rank(i), broadcast);
+    operands.push_back(without_repeats({node.in(i), labels}));
+    all += labels;
+  }
   std::string output = inputs.size() == equation.size()
-                           ? implied_output(operands, broadcast)
+                           ? implied_output(all, broadcast)
                            : labels_of(node, equation.substr(inputs.size() + 2), -1, broadcast);
   // A label is summed as soon as nobody needs it, before the product where it is in one operand alone.
   auto needed_after = [&](size_t i) {  // by the output and the operands after i

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "tests/frontends/one_node.h"
+#include "tests/thrown_by.h"
 
 namespace lathe::onnx {
 namespace {
@@ -70,6 +71,24 @@ TEST(OnnxStandard, PowersOfIntegersAreExact) {
               ElementsAre(static_cast<int32_t>(3486784401), 0, 0));
   EXPECT_THAT(power(of_type({2, 3}, kUInt8), longs({7, int64_t{1} << 32})), ElementsAre(128, 1));
   EXPECT_THAT(power(of_type({3, 4, 9}, kInt32), floats({0.5, -1, 2.5}, {3})), ElementsAre(1, 0, 243));
+}
+
+/// Labels that occur once, sorted.
+TEST(OnnxStandard, EinsumWithoutAnOutput) {
+  const auto of = [](const char* equation, const std::vector<Tensor>& operands) {
+    const Tensor y = run("Einsum", operands, bytes::text("equation", equation))[0];
+    return std::pair(y.shape(), values(y));
+  };
+  using Shape = std::vector<int64_t>;
+  const Tensor square = floats({1, 2, 3, 4}, {2, 2}), cube = floats({1, 2, 3, 4, 5, 6, 7, 8}, {2, 2, 2});
+  EXPECT_EQ(of("ii", {square}), std::pair(Shape{}, std::vector<double>{5}));
+  EXPECT_EQ(of("iij", {cube}), std::pair(Shape{2}, std::vector<double>{8, 10}));
+  EXPECT_EQ(of("...ii", {cube}), std::pair(Shape{2}, std::vector<double>{5, 13}));
+  EXPECT_EQ(of("ba", {square}), std::pair(Shape{2, 2}, std::vector<double>{1, 3, 2, 4}));
+  EXPECT_EQ(of("ii,i", {square, floats({10, 100}, {2})}), std::pair(Shape{}, std::vector<double>{410}));
+  for (const char* equation : {"i1", "01->10", "ij->i1"})
+    EXPECT_THAT(thrown_by([&] { of(equation, {square}); }), testing::HasSubstr("is not of letters"))
+        << equation;
 }
 
 TEST(OnnxStandard, ShrinksInTheTypeOfItsInput) {
