@@ -97,6 +97,11 @@ Values topk(const Node& node) {
   if (node.has(1) && (!is_known(node.in(1)) || holds_handles(node.in(1)))) return top_at_run_time(node);
   int64_t axis = node.axis(node.integer("axis", -1), node.rank(0));
   int64_t k = node.has(1) ? node.int_in(1) : node.integer("k", 1);
+  if (k < 0) node.reject("k is {}, must not be negative", k);
+  if (k == 0) {  // of Relay's topk that is all of them
+    const Value none = taken(node.in(0), int_constant({}), axis);
+    return {none, cast_to(none, kInt64)};
+  }
   auto attrs = make<relay::TopkAttrs>(k, axis, std::string("both"), node.integer("largest", 1) == 0, kInt64);
   Value both = emit("topk", {node.in(0)}, attrs);
   return {field_of(both, 0), field_of(both, 1)};

@@ -73,6 +73,18 @@ TEST(OnnxStandard, PowersOfIntegersAreExact) {
   EXPECT_THAT(power(of_type({3, 4, 9}, kInt32), floats({0.5, -1, 2.5}, {3})), ElementsAre(1, 0, 243));
 }
 
+TEST(OnnxStandard, TheBestOfNone) {
+  const Tensor x = floats({1, 3, 2, 6, 4, 5}, {2, 3});
+  const auto none = run("TopK", {x, longs({0})}, "", 2);
+  EXPECT_EQ(none[0].shape(), (std::vector<int64_t>{2, 0}));
+  EXPECT_EQ(none[1].shape(), (std::vector<int64_t>{2, 0}));
+  EXPECT_EQ(none[1].dtype(), kInt64);
+  EXPECT_EQ(thrown_by([&] {
+              run("TopK", {x, longs({-1})}, "", 2);
+            }),
+            "m.onnx: node `out_0` (TopK): k is -1, must not be negative");
+}
+
 /// Labels that occur once, sorted.
 TEST(OnnxStandard, EinsumWithoutAnOutput) {
   const auto of = [](const char* equation, const std::vector<Tensor>& operands) {
