@@ -242,12 +242,19 @@ Values range(const Node& node) {
   if (!is_known(node.in(0)) || !is_known(node.in(1)) || !is_known(node.in(2)) || holds_handles(node.in(2)))
     return range_at_run_time(node);
   if (holds_handles(node.in(0)) || holds_handles(node.in(1))) return open_range(node);
-  double start = node.real_in(0), limit = node.real_in(1), delta = node.real_in(2);
-  double count = std::ceil((limit - start) / delta);
-  // Written so that NaN, from a step of 0, is rejected too.
-  if (!(std::abs(count) < Node::kLargest)) node.reject("{} elements", count);
-  Tensor result(node.constant_shape({std::max<int64_t>(0, static_cast<int64_t>(count))}), node.dtype(0));
-  for (int64_t i = 0; i < result.size(); ++i) result.set(i, start + static_cast<double>(i) * delta);
+  const double start = node.real_in(0), limit = node.real_in(1), delta = node.real_in(2);
+  if (delta == 0) node.reject("a step of 0");
+  const auto count = relay::ops::arange_count(node.known_in(0), node.known_in(1), node.known_in(2));
+  if (!count) node.reject("from {} to {} by {} is no range", start, limit, delta);
+  Tensor result(node.constant_shape({*count}), node.dtype(0));
+  if (result.dtype().is_float()) {
+    for (int64_t i = 0; i < *count; ++i) result.set(i, start + static_cast<double>(i) * delta);
+    return {constant(result)};
+  }
+  // Not every int64 is a double. Unsigned: a multiple of the step may wrap where the sum does not.
+  auto next = static_cast<uint64_t>(node.known_in(0).integer(0));
+  const auto step = static_cast<uint64_t>(node.known_in(2).integer(0));
+  for (int64_t i = 0; i < *count; ++i, next += step) result.set_integer(i, static_cast<int64_t>(next));
   return {constant(result)};
 }
 

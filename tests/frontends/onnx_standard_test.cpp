@@ -73,6 +73,39 @@ TEST(OnnxStandard, PowersOfIntegersAreExact) {
   EXPECT_THAT(power(of_type({3, 4, 9}, kInt32), floats({0.5, -1, 2.5}, {3})), ElementsAre(1, 0, 243));
 }
 
+TEST(OnnxStandard, RangesOfIntegersAreExact) {
+  const auto range = [](DataType dtype, int64_t start, int64_t limit, int64_t delta) {
+    const auto number = [&](int64_t value) {
+      Tensor tensor({}, dtype);
+      tensor.set_integer(0, value);
+      return tensor;
+    };
+    const Tensor y = run("Range", {number(start), number(limit), number(delta)})[0];
+    EXPECT_EQ(y.dtype(), dtype);
+    std::vector<int64_t> result;
+    for (int64_t i = 0; i < y.size(); ++i) result.push_back(y.integer(i));
+    return result;
+  };
+  constexpr int64_t kOdd = (int64_t{1} << 53) + 1;
+  EXPECT_THAT(range(kInt64, kOdd, kOdd + 3, 1), ElementsAre(kOdd, kOdd + 1, kOdd + 2));
+  EXPECT_THAT(range(kInt64, kOdd, kOdd - 5, -2), ElementsAre(kOdd, kOdd - 2, kOdd - 4));
+  EXPECT_THAT(range(kInt64, INT64_MIN, INT64_MAX, int64_t{1} << 62),
+              ElementsAre(INT64_MIN, -(int64_t{1} << 62), 0, int64_t{1} << 62));
+  EXPECT_THAT(range(kInt64, INT64_MAX, INT64_MIN, INT64_MIN), ElementsAre(INT64_MAX, -1));
+  EXPECT_THAT(range(kInt64, 5, 5, 1), ElementsAre());
+  EXPECT_THAT(range(kInt64, 5, 7, -1), ElementsAre());
+  EXPECT_THAT(range(kInt32, 10, 5, -2), ElementsAre(10, 8, 6));
+  const auto refusal = [&](int64_t start, int64_t limit, int64_t delta) {
+    return thrown_by([&] { range(kInt64, start, limit, delta); });
+  };
+  EXPECT_EQ(refusal(1, 2, 0), "m.onnx: node `out_0` (Range): a step of 0");
+  EXPECT_EQ(
+      refusal(INT64_MIN, INT64_MAX, 1),
+      "m.onnx: node `out_0` (Range): from -9.223372036854776e+18 to 9.223372036854776e+18 by 1 is no range");
+  EXPECT_THAT(values(run("Range", {floats({1}, {}), floats({2.2}, {}), floats({0.5}, {})})[0]),
+              ElementsAre(1, 1.5, 2));
+}
+
 TEST(OnnxStandard, TheBestOfNone) {
   const Tensor x = floats({1, 3, 2, 6, 4, 5}, {2, 3});
   const auto none = run("TopK", {x, longs({0})}, "", 2);

@@ -78,6 +78,33 @@ Buffers full(FuncBuilder& f, const Attrs&, Inputs in, const Type& result) {
   return {f.compute("fill", type.shape, [&](Vars) { return cast(type.dtype, load(in.back(), {})); })};
 }
 
+}  // namespace
+
+std::optional<int64_t> arange_count(const Tensor& start, const Tensor& stop, const Tensor& step) {
+  constexpr int64_t kMost = 1'000'000'000'000;
+  const bool real = start.dtype().is_float() || stop.dtype().is_float() || step.dtype().is_float();
+  if (real) {
+    const double count = std::ceil((stop.value(0) - start.value(0)) / step.value(0));
+    // Written so that NaN is none, too.
+    return count < kMost ? std::optional(static_cast<int64_t>(std::max(count, 0.0))) : std::nullopt;
+  }
+  // Not every integer is a double, and the span of two is of 65 bits.
+  const auto whole = [](const Tensor& number) -> __int128 {
+    const int64_t bits = number.integer(0);
+    return number.dtype() == kUInt64 ? static_cast<uint64_t>(bits) : static_cast<__int128>(bits);
+  };
+  const __int128 by = whole(step), span = whole(stop) - whole(start);
+  if (by == 0) return std::nullopt;
+  const __int128 count = by > 0 ? (span + by - 1) / by : (span + by + 1) / by;
+  return count < kMost ? std::optional(static_cast<int64_t>(std::max<__int128>(count, 0))) : std::nullopt;
+}
+
+namespace {
+
+std::string number_text(const Tensor& number) {
+  return number.dtype().is_float() ? fmt::format("{}", number.value(0)) : std::to_string(number.integer(0));
+}
+
 /// Start, stop and step are constants when the number of elements is to be known.
 Relation arange_type(RelationContext& c, const Attrs& attrs) {
   const Constant *start = c.constant(0), *stop = c.constant(1), *step = c.constant(2);
@@ -85,13 +112,12 @@ Relation arange_type(RelationContext& c, const Attrs& attrs) {
   if (start && stop && step) {
     for (const Constant* each : {start, stop, step})
       if (each->value.size() != 1) mismatch(c, "start, stop and step must be scalars");
-    double by = step->value.value(0);
-    if (by == 0) mismatch(c, "step is 0");
-    // Written so that NaN is refused too, and the number fits an integer.
-    if (double steps = (stop->value.value(0) - start->value.value(0)) / by; !(steps < 1e12))
-      mismatch(c, "from {} to {} by {} is no range", start->value.value(0), stop->value.value(0), by);
-    count = std::max<int64_t>(
-        0, static_cast<int64_t>(std::ceil((stop->value.value(0) - start->value.value(0)) / by)));
+    if (step->value.value(0) == 0) mismatch(c, "step is 0");
+    const std::optional<int64_t> known = arange_count(start->value, stop->value, step->value);
+    if (!known)
+      mismatch(c, "from {} to {} by {} is no range", number_text(start->value), number_text(stop->value),
+               number_text(step->value));
+    count = *known;
   }
   c.result(tensor_type({count}, attrs_as<DtypeAttrs>(attrs).dtype));
   return Relation::kSolved;

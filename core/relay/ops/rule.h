@@ -96,6 +96,10 @@ Relation same_shape_bool(RelationContext& c, const Attrs& attrs);
 Relation broadcast(RelationContext& c, const Attrs& attrs);
 Relation broadcast_bool(RelationContext& c, const Attrs& attrs);
 
+/// How many of start, start + step, ... come before stop, tensors of one number; nothing where these say no
+/// number, or one that is out of reach. Of integers it is exact.
+std::optional<int64_t> arange_count(const Tensor& start, const Tensor& stop, const Tensor& step);
+
 // Meanings.
 
 const TensorType& tensor_of(const Type& type, size_t item = 0);  // of a tensor or tuple type

@@ -5,7 +5,10 @@
 #include <numeric>
 #include <vector>
 
+#include "core/relay/analysis/call_type.h"
+#include "core/relay/text.h"
 #include "tests/relay/ops/op_rows.h"
+#include "tests/thrown_by.h"
 
 namespace lathe::relay {
 namespace {
@@ -232,6 +235,27 @@ TEST(IndexOps, Created) {
   Attrs hot = attrs<OneHotAttrs>([](auto& a) { a.depth = 3; });
   EXPECT_EQ(values_of(run_op("one_hot", hot, {ints({2, 0}, {2}), floats({5}, {}), floats({-1}, {})})[0]),
             (Numbers{-1, -1, 5, 5, -1, -1}));
+}
+
+TEST(IndexOps, RangesOfIntegersAreExact) {
+  const auto count = [](const Tensor& start, const Tensor& stop, const Tensor& step) {
+    return print(typed_call("arange", {typed_constant(start), typed_constant(stop), typed_constant(step)},
+                            attrs<DtypeAttrs>([](auto& a) { a.dtype = kInt64; }))
+                     ->checked_type);
+  };
+  const auto number = [](int64_t value) { return tensor_of<int64_t>({value}, {}, kInt64); };
+  constexpr int64_t kOdd = (int64_t{1} << 53) + 1;
+  EXPECT_EQ(count(number(kOdd), number(kOdd + 3), number(1)), "Tensor[(3), int64]");
+  EXPECT_EQ(count(number(kOdd), number(kOdd - 5), number(-2)), "Tensor[(3), int64]");
+  EXPECT_EQ(count(number(INT64_MIN), number(INT64_MAX), number(int64_t{1} << 62)), "Tensor[(4), int64]");
+  EXPECT_EQ(count(number(INT64_MAX), number(INT64_MIN), number(INT64_MIN)), "Tensor[(2), int64]");
+  EXPECT_EQ(count(number(7), number(5), number(1)), "Tensor[(0), int64]");
+  EXPECT_EQ(count(floats({1}, {}), floats({2.2}, {}), floats({0.5}, {})), "Tensor[(3), int64]");
+  EXPECT_EQ(thrown_by([&] { count(number(1), number(2), number(0)); }), "arange: step is 0");
+  EXPECT_EQ(thrown_by([&] { count(number(INT64_MIN), number(INT64_MAX), number(1)); }),
+            "arange: from -9223372036854775808 to 9223372036854775807 by 1 is no range");
+  EXPECT_EQ(thrown_by([&] { count(floats({1}, {}), floats({NAN}, {}), floats({1}, {})); }),
+            "arange: from 1 to nan by 1 is no range");
 }
 
 TEST(IndexOps, Quantize) {
