@@ -38,10 +38,20 @@ Values reduction(const Node& node) {
   if (op == "ReduceMin") return {reduce(node, "min", x, axes)};
   if (op == "ReduceProd") return {reduce(node, "prod", x, axes)};
   if (op == "ReduceL1") return {reduce(node, "sum", emit("abs", {x}), axes)};
-  if (op == "ReduceLogSumExp") return {reduce(node, "logsumexp", x, axes)};
-  if (op == "ReduceLogSum") return {emit("log", {reduce(node, "sum", x, axes)})};
-  Value squares = reduce(node, "sum", emit("multiply", {x, x}), axes);
-  return {op == "ReduceL2" ? emit("sqrt", {squares}) : squares};
+  return {reduce(node, "sum", emit("multiply", {x, x}), axes)};
+}
+
+/// Roots and logarithms: of integers in float64, cut off.
+Values real_reduction(const Node& node) {
+  const Ints axes = axes_of(node);
+  const DataType dtype = node.dtype(0);
+  const Value x = cast_to(node.in(0), dtype.is_float() ? dtype : kFloat64);
+  const std::string& op = node.op();
+  const Value result = op == "ReduceLogSumExp" ? reduce(node, "logsumexp", x, axes)
+                       : op == "ReduceLogSum"
+                           ? emit("log", {reduce(node, "sum", x, axes)})
+                           : emit("sqrt", {reduce(node, "sum", emit("multiply", {x, x}), axes)});
+  return {cast_to(result, dtype)};
 }
 
 Values arg_reduction(const Node& node) {
@@ -121,10 +131,10 @@ constexpr Converter kConverters[] = {
     {"ReduceMin", reduction},
     {"ReduceProd", reduction, Arithmetic::kWide},
     {"ReduceL1", reduction, Arithmetic::kWide},
-    {"ReduceL2", reduction, Arithmetic::kWide},
+    {"ReduceL2", real_reduction, Arithmetic::kWide},
     {"ReduceSumSquare", reduction, Arithmetic::kWide},
-    {"ReduceLogSum", reduction, Arithmetic::kWide},
-    {"ReduceLogSumExp", reduction, Arithmetic::kWide},
+    {"ReduceLogSum", real_reduction, Arithmetic::kWide},
+    {"ReduceLogSumExp", real_reduction, Arithmetic::kWide},
     {"ArgMax", arg_reduction},
     {"ArgMin", arg_reduction},
     {"Softmax", softmax, Arithmetic::kWide},

@@ -41,6 +41,25 @@ TEST(OnnxStandard, ReductionsOverNoAxesStillCompute) {
   EXPECT_NEAR(logs[1], std::log(3), 1e-6);
 }
 
+/// The root of a sum, and logarithms, cut off to integers.
+TEST(OnnxStandard, ReductionsOfIntegersAreIntegers) {
+  for (DataType dtype : {kInt32, kInt64, kUInt32, kUInt64}) {
+    SCOPED_TRACE(to_string(dtype));
+    Tensor x({2, 2}, dtype);
+    for (int64_t i = 0; i < 4; ++i) x.set_integer(i, 3 + i);
+    const auto reduced = [&](const char* op) {
+      const Tensor y = run(op, {x, longs({1})}, bytes::integer("keepdims", 0))[0];
+      EXPECT_EQ(y.dtype(), dtype);
+      return values(y);
+    };
+    EXPECT_THAT(reduced("ReduceL2"), ElementsAre(5, 7));         // 25, 61
+    EXPECT_THAT(reduced("ReduceLogSum"), ElementsAre(1, 2));     // of 7, 11
+    EXPECT_THAT(reduced("ReduceLogSumExp"), ElementsAre(4, 6));  // 4.3, 6.3
+    EXPECT_THAT(reduced("ReduceSumSquare"), ElementsAre(25, 61));
+    EXPECT_THAT(reduced("ReduceL1"), ElementsAre(7, 11));
+  }
+}
+
 TEST(OnnxStandard, HardmaxWasOfRowsFromItsAxisOn) {
   const Tensor x = floats({1, 5, 7, 2, 0, 0, -1, 0}, {2, 2, 2});
   EXPECT_THAT(values(run_at_opset(11, "Hardmax", x, bytes::integer("axis", 1))),
