@@ -85,6 +85,7 @@ Values softmax(const Node& node) {
 Values hardmax(const Node& node) {
   return {of_rows(node, [](const Value& x, int64_t axis) {
     const relay::TensorType& type = type_of(x);
+    if (is_int(type.shape[static_cast<size_t>(axis)], 0)) return x;
     const Value first = cast_to(emit("argmax", {x}, make<relay::ArgReduceAttrs>(Ints{axis}, true)), kInt64);
     const Value place =
         counted_along(type.shape[static_cast<size_t>(axis)], axis, static_cast<int64_t>(type.shape.size()));

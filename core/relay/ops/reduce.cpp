@@ -60,7 +60,14 @@ Relation variance_type(RelationContext& c, const Attrs& attrs) {
   return float_type(c, attrs);
 }
 Relation arg_type(RelationContext& c, const Attrs& attrs) {
-  return reduced_type(c, attrs_as<ArgReduceAttrs>(attrs), kInt32);
+  const ArgReduceAttrs& a = attrs_as<ArgReduceAttrs>(attrs);
+  const Relation relation = reduced_type(c, a, kInt32);
+  if (relation == Relation::kWaits) return relation;
+  const Shape& shape = c.tensor(0)->shape;
+  for (int64_t axis : reduced_axes(a.axis, a.exclude, shape.size()))
+    if (is_int(shape[static_cast<size_t>(axis)], 0))
+      mismatch(c, "{} has no elements along axis {}", describe(shape), axis);
+  return relation;
 }
 
 Buffer over(FuncBuilder& f, const char* name, const ReduceAttrs& a, const Buffer& x, tir::Combiner combiner,

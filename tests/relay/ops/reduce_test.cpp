@@ -202,6 +202,12 @@ TEST(ReduceOps, Refuse) {
             "sum: axis 3 of a tensor of rank 3, must be from -3 to 2");
   EXPECT_EQ(relation_error("all", {}, {{2}}),
             "all: argument 1 has elements of float32, must have bool; insert a cast");
+  const auto place = [](const char* op, Ints axis, const Index& shape) {
+    return relation_error(op, attrs<ArgReduceAttrs>([&](auto& a) { a.axis = axis; }), {shape});
+  };
+  EXPECT_EQ(place("argmax", {1}, {2, 0}), "argmax: (2, 0) has no elements along axis 1");
+  EXPECT_EQ(place("argmin", {0, 2}, {2, 3, 0}), "argmin: (2, 3, 0) has no elements along axis 2");
+  EXPECT_EQ(place("argmax", {1}, {0, 3}), "no error");
 }
 
 }  // namespace
