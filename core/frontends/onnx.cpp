@@ -65,6 +65,40 @@ std::string describe(const ::onnx::NodeProto& node) {
                      node.op_type());
 }
 
+/// Strings, which nothing here computes with: labels beside a classifier, of which no node may read any.
+bool is_text(const ::onnx::TensorProto& tensor) { return tensor.data_type() == ::onnx::TensorProto::STRING; }
+bool is_text(const ::onnx::NodeProto& node) {
+  return node.op_type() == "Constant" && is_standard(node) &&
+         std::ranges::any_of(node.attribute(), [](const ::onnx::AttributeProto& attribute) {
+           return attribute.name().starts_with("value_string") || is_text(attribute.t());
+         });
+}
+
+const std::string& name_of(const std::string& output) { return output; }
+const std::string& name_of(const ::onnx::ValueInfoProto& output) { return output.name(); }
+
+/// What the nodes of a graph or of a function read, those of graphs within among them, and what it gives.
+template <typename Graph>
+class Reads {
+ public:
+  explicit Reads(const Graph& graph) : graph_(graph) {}
+
+  bool has(const std::string& name) {
+    if (!names_) find();  // few models have anything to ask for
+    return names_->count(name) != 0;
+  }
+
+ private:
+  void find() {
+    names_.emplace();
+    for (const auto& output : graph_.output()) names_->insert(name_of(output));
+    for_each_read(graph_.node(), [&](const std::string& name) { names_->insert(name); });
+  }
+
+  const Graph& graph_;
+  std::optional<std::set<std::string>> names_;
+};
+
 bool is_narrow(const Value& value) {
   const auto* type = value ? value->checked_type.as<relay::TensorType>() : nullptr;
   return type && type->dtype.is_float() && type->dtype.bits < 32;
@@ -156,7 +190,7 @@ class Importer final : public Surroundings {
     std::vector<relay::Expr> outputs;
     // Messages about nodes, wherever they stand, get the file's name here.
     try {
-      for (const auto& node : graph_.node()) convert(node);
+      convert_nodes(graph_);
       for (const auto& output : graph_.output()) {
         outputs.push_back(value(output.name(), "the list of outputs"));
         if (is_list(outputs.back()))
@@ -304,7 +338,11 @@ class Importer final : public Surroundings {
   }
 
   void add_initializers(const ::onnx::GraphProto& graph) {
-    for (const auto& each : graph.initializer()) names()[each.name()] = constant(tensor_from(each, folder_));
+    Reads reads(graph);
+    for (const auto& each : graph.initializer()) {
+      const bool skipped = is_text(each) && !reads.has(each.name());
+      names()[each.name()] = skipped ? Value() : constant(tensor_from(each, folder_));
+    }
     for (const auto& each : graph.sparse_initializer())
       names()[each.values().name()] = constant(tensor_from(each, folder_));
   }
@@ -363,7 +401,7 @@ class Importer final : public Surroundings {
       fail("graph `{}` has {} inputs, {} are given", graph.name(), graph.input_size(), inputs.size());
     for (int i = 0; i < graph.input_size(); ++i)
       names()[graph.input(i).name()] = inputs[static_cast<size_t>(i)];
-    for (const auto& node : graph.node()) convert(node);
+    convert_nodes(graph);
     std::vector<Value> outputs;
     for (const auto& output : graph.output()) {
       outputs.push_back(value(output.name(), "the list of outputs of a graph"));
@@ -383,11 +421,18 @@ class Importer final : public Surroundings {
       names()[function.input(i)] =
           static_cast<size_t>(i) < inputs.size() ? inputs[static_cast<size_t>(i)] : Value();
     write_out(function.node_size());
-    for (const auto& node : function.node()) convert(node);
+    convert_nodes(function);
     std::vector<Value> outputs;
     for (const std::string& output : function.output())
       outputs.push_back(value(output, "the list of outputs of a function"));
     return outputs;
+  }
+
+  template <typename Graph>
+  void convert_nodes(const Graph& graph) {
+    Reads reads(graph);
+    for (const auto& node : graph.node())
+      if (!is_text(node) || node.output_size() == 0 || reads.has(node.output(0))) convert(node);
   }
 
   void convert(const ::onnx::NodeProto& stated) {

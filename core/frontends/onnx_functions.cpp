@@ -49,6 +49,14 @@ void for_each_node(const Nodes& nodes, FunctionRef<void(const ::onnx::NodeProto&
   }
 }
 
+void for_each_read(const Nodes& nodes, FunctionRef<void(const std::string&)> f) {
+  for_each_node(nodes, [&](const ::onnx::NodeProto& node) {
+    for (const std::string& input : node.input()) f(input);
+    for (const auto& attribute : node.attribute())
+      for (const auto& output : attribute.g().output()) f(output.name());
+  });
+}
+
 bool is_standard(const ::onnx::NodeProto& node) { return domain_of(node.domain()).empty(); }
 
 Functions::Functions(const ::onnx::ModelProto& model) {

@@ -17,6 +17,11 @@ namespace lathe::onnx {
 void for_each_node(const google::protobuf::RepeatedPtrField<::onnx::NodeProto>& nodes,
                    FunctionRef<void(const ::onnx::NodeProto&)> f);
 
+/// f(name) for what these nodes read, and the graphs that they have as attributes, whose outputs may be names
+/// from around them.
+void for_each_read(const google::protobuf::RepeatedPtrField<::onnx::NodeProto>& nodes,
+                   FunctionRef<void(const std::string&)> f);
+
 /// Whether the node's domain is that of the standard's operators.
 bool is_standard(const ::onnx::NodeProto& node);
 

@@ -104,6 +104,38 @@ TEST(OnnxTensors, WhatIsNoConstantIsRefused) {
               HasSubstr("dequantization of float32 is not supported"));
 }
 
+/// Labels beside a classifier.
+TEST(OnnxTensors, OfTextMayStandWhereNothingReadsThem) {
+  constexpr int64_t kText = 8;
+  const std::string labels = initializer(tensor("labels", {2}, kText, field(6, "cat") + field(6, "dog")));
+  const std::string add = node("Add", {"x", "x"}, {"y"}),
+                    word = node("Constant", {}, {"word"}, text("value_string", "cat"));
+  EXPECT_THAT(result_of(file({add}, labels)), ElementsAre(0));
+  EXPECT_THAT(result_of(file({word, add}, "")), ElementsAre(0));
+  // Old files list it among the inputs.
+  EXPECT_EQ(import_bytes(file({add}, labels + input_of("labels", {"2"}, kText)), "m.onnx").inputs.size(), 1);
+  EXPECT_EQ(refusal(file({node("Add", {"x", "labels"}, {"y"})}, labels)),
+            "m.onnx: element type STRING is not supported");
+  EXPECT_EQ(refusal(file({word, node("Add", {"x", "word"}, {"y"})}, "")),
+            "m.onnx: node `word` (Constant): a constant without a numeric value is not supported");
+  // Read by a graph within, and given by one.
+  const auto branches = [&](const std::string& read) {
+    const std::string branch = bytes::graph({node("Identity", {read}, {"inner"})}, "", {"inner"});
+    return node("If", {"yes"}, {"y"},
+                bytes::subgraph("then_branch", branch) + bytes::subgraph("else_branch", branch));
+  };
+  const std::string yes = initializer(tensor("yes", {}, kBoolean, int32s({1}))),
+                    number = initializer(tensor("w", {}, kFloat, raw_of(std::vector<float>{3})));
+  EXPECT_THAT(result_of(file({branches("w")}, yes + number)), ElementsAre(3));
+  EXPECT_THAT(refusal(file({branches("labels")}, yes + labels)), HasSubstr("STRING is not supported"));
+  const std::string given = bytes::graph({}, "", {"w"});
+  EXPECT_THAT(
+      result_of(file({node("If", {"yes"}, {"y"},
+                           bytes::subgraph("then_branch", given) + bytes::subgraph("else_branch", given))},
+                     yes + number)),
+      ElementsAre(3));
+}
+
 /// Values and their places, in a row or along each axis.
 std::string sparse(const std::string& values, const std::string& places, const Shape& dims) {
   std::string result = field(1, values) + field(2, places);
