@@ -73,16 +73,17 @@ Values conv_transpose(const Node& node) {
 
 /// By the mean and variance of the batch, which also move the running ones. These may be of another type than
 /// the data, and keep it.
-Values batch_normalization_in_training(const Node& node) {
-  Ints axes(static_cast<size_t>(node.rank(0)) - 1), channels(static_cast<size_t>(node.rank(0)), 1);
+Values batch_normalization_in_training(const Node& node, const Value& data) {
+  const size_t rank = type_of(data).shape.size();
+  Ints axes(rank - 1), channels(rank, 1);
   std::iota(axes.begin(), axes.end(), 1);
   // All axes but the channels.
   axes[0] = 0;
-  channels[1] = node.dim(0, 1);
+  channels[1] = node.rank(0) == 1 ? 1 : node.dim(0, 1);
   auto mean_of = [&](const Value& x) { return emit("mean", {x}, make<relay::ReduceAttrs>(axes, true)); };
   const DataType dtype = node.dtype(0), sums = sum_dtype(dtype).value_or(dtype);
   auto channel = [&](size_t i) { return cast_to(reshape(node.in(i), channels), sums); };
-  const Value x = cast_to(node.in(0), sums), mean = mean_of(x), centred = minus(x, mean),
+  const Value x = cast_to(data, sums), mean = mean_of(x), centred = minus(x, mean),
               variance = mean_of(times(centred, centred));
   Value inverse = emit("rsqrt", {plus(variance, number(variance, node.real("epsilon", 1e-5)))});
   double kept = node.real("momentum", 0.9);
@@ -95,14 +96,24 @@ Values batch_normalization_in_training(const Node& node) {
   return {cast_to(result, dtype), moved(3, mean), moved(4, variance)};
 }
 
-Values batch_normalization(const Node& node) {
-  if (node.rank(0) < 2) node.reject("data of rank {}, must be 2 or more", node.rank(0));
-  if (node.integer("training_mode", 0) != 0) return batch_normalization_in_training(node);
+/// `data` is (batch, channels, ..).
+Values batch_normalization_of(const Node& node, const Value& data) {
+  if (node.integer("training_mode", 0) != 0) return batch_normalization_in_training(node, data);
   auto attrs = make<relay::NormAttrs>(int64_t{0}, int64_t{1}, node.real("epsilon", 1e-5));
   const DataType dtype = node.dtype(0), sums = sum_dtype(dtype).value_or(dtype);
   Values args;
-  for (size_t i = 0; i < 5; ++i) args.push_back(cast_to(node.in(i), sums));
+  for (size_t i = 0; i < 5; ++i) args.push_back(cast_to(i == 0 ? data : node.in(i), sums));
   return {cast_to(field_of(emit("nn.batch_norm", args, attrs), 0), dtype)};
+}
+
+Values batch_normalization(const Node& node) {
+  if (node.rank(0) == 0) node.reject("a scalar, must have a batch");
+  if (node.rank(0) > 1) return batch_normalization_of(node, node.in(0));
+  // A vector has one channel.
+  const std::vector<Expr> shape = node.dims(0);
+  Values results = batch_normalization_of(node, reshape_to(node.in(0), {shape[0], 1}));
+  results[0] = reshape_to(results[0], shape);
+  return results;
 }
 
 Values instance_normalization(const Node& node) {

@@ -109,10 +109,11 @@ Value positions_of(const Value& flags) {
 /// The coordinates of the elements that are not 0, one column an element.
 Values non_zero_at_run_time(const Node& node) {
   const Dims& shape = node.dims(0);
-  if (shape.empty()) node.reject("a scalar that is not known when the model is compiled");
   const Value flat = reshape_to(node.in(0), {elements_of(shape)});
   const Value places = positions_of(node.dtype(0) == kBool ? flat : is_true(flat));
   const Expr count = dims_of(places)[0];
+  // Of a scalar there are no coordinates: none of the rows of one.
+  if (shape.empty()) return {taken(reshape_to(places, {1, count}), int_constant({}), 0)};
   Values rows;
   for (size_t d = 0; d < shape.size(); ++d) {
     Value row = quotient(places, number_of(elements_of(std::span(shape).subspan(d + 1))));

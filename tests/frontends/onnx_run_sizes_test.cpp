@@ -58,6 +58,8 @@ const Tensor kMatrix = floats({0, 2, 0, -1, 3, 0, 0, 0, 5, 2, 0, -1}, {3, 4});
 TEST(OnnxRunSizes, WhatIsNotZero) {
   expect_as_known(node("NonZero", {"x"}, {"y"}), {{"x", kMatrix}});
   expect_as_known(node("NonZero", {"x"}, {"y"}), {{"x", floats({0, 0}, {2})}});
+  for (float number : {0.F, 3.F})
+    expect_as_known(node("NonZero", {"x"}, {"y"}), {{"x", floats({number}, {})}});
   const Tensor flags = tensor_of<uint8_t>({1, 0, 1}, {3}, kBool);
   expect_as_known(node("Compress", {"x", "c"}, {"y"}, integer("axis", 0)), {{"x", kMatrix}, {"c", flags}});
   expect_as_known(node("Compress", {"x", "c"}, {"y"}), {{"x", kMatrix}, {"c", flags}});

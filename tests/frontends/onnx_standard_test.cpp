@@ -155,6 +155,19 @@ TEST(OnnxStandard, EinsumWithoutAnOutput) {
         << equation;
 }
 
+TEST(OnnxStandard, AVectorIsABatchOfOneChannel) {
+  const Tensor x = floats({1, 2, 6}, {3}), one = floats({2}, {1}), three = floats({3}, {1});
+  // (x - mean) / sqrt(variance) * scale + bias
+  const std::vector<Tensor> inputs{x, one, three, one, floats({4}, {1})};
+  EXPECT_THAT(values(run("BatchNormalization", inputs, bytes::real("epsilon", 0))[0]),
+              Pointwise(IsNear(), {2., 3., 7.}));
+  const auto trained = run("BatchNormalization", inputs,
+                           bytes::real("momentum", 0.5f) + bytes::integer("training_mode", 1), 3);
+  EXPECT_EQ(trained[0].shape(), x.shape());
+  EXPECT_THAT(values(trained[1]), Pointwise(IsNear(), {2.5}));
+  EXPECT_THAT(values(trained[2]), Pointwise(IsNear(), {2 + 7. / 3}));
+}
+
 TEST(OnnxStandard, ShrinksInTheTypeOfItsInput) {
   const std::string attributes = bytes::real("lambd", 1.5f) + bytes::real("bias", 1.5f);
   EXPECT_THAT(values(run("Shrink", {longs({-3, 1, 5, 2})}, attributes)[0]), ElementsAre(-1, 0, 3, 0));
