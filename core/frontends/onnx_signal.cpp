@@ -33,7 +33,8 @@ Values window(const Node& node) {
   for (const Window& w : kWindows)
     for (int64_t i = 0; node.op() == w.op && i < size; ++i) {
       double angle = 2 * M_PI * static_cast<double>(i) / period;
-      result.set(i, w.c0 + w.c1 * std::cos(angle) + w.c2 * std::cos(2 * angle));
+      // The one element of a symmetric window has no period to be a part of: as SciPy has it.
+      result.set(i, period == 0 ? 1 : w.c0 + w.c1 * std::cos(angle) + w.c2 * std::cos(2 * angle));
     }
   return {constant(result)};
 }

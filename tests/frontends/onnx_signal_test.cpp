@@ -80,5 +80,13 @@ TEST(OnnxSignal, HalvesOfSpectraOfRealNumbers) {
   }
 }
 
+/// Of one element there is no period.
+TEST(OnnxSignal, AWindowOfOneElementIsOne) {
+  for (const char* op : {"HannWindow", "HammingWindow", "BlackmanWindow"}) {
+    const Tensor size = tensor_of<int64_t>({1}, {}, kInt64);
+    EXPECT_THAT(values(run(op, {size}, bytes::integer("periodic", 0))[0]), testing::ElementsAre(1)) << op;
+  }
+}
+
 }  // namespace
 }  // namespace lathe::onnx
