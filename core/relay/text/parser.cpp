@@ -145,6 +145,15 @@ Type Parser::only_type() {
   return result;
 }
 
+/// Two definitions of one name; what is imported twice is one.
+template <typename Known, typename Imported>
+void Parser::refuse_other(const Token& token, std::string_view what, const Known& known,
+                          const Imported& imported) const {
+  for (const auto& [name, definition] : imported)
+    if (auto found = known.find(name); found != known.end() && found->second != definition)
+      error(token, fmt::format("{} `{}` is defined twice", what, name));
+}
+
 /// import "list": the definitions of a part of the prelude, and of what that imports. Once each.
 void Parser::import() {
   next();
@@ -154,11 +163,15 @@ void Parser::import() {
   if (!text)
     error(token, fmt::format("there is no `{}` to import{}", name, did_you_mean(name, prelude_names())));
   Module module = prelude_module(name, *text);
+  refuse_other(token, "type", types_, module->types);
   types_.insert(module->types.begin(), module->types.end());
   functions_.insert(module->functions.begin(), module->functions.end());
+  std::map<std::string, Constructor> constructors;
   for (const auto& each : module->types)
     for (const Constructor& constructor : each.second->constructors)
-      constructors_.emplace(constructor->name, constructor);
+      constructors.emplace(constructor->name, constructor);
+  refuse_other(token, "constructor", constructors_, constructors);
+  constructors_.insert(constructors.begin(), constructors.end());
 }
 
 /// type List[A] { Cons(A, List[A]), Nil, }

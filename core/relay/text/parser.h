@@ -68,6 +68,9 @@ class Parser {
   void end();
   void read_types_ahead();
   void import();
+  template <typename Known, typename Imported>
+  void refuse_other(const Token& token, std::string_view what, const Known& known,
+                    const Imported& imported) const;
   void type_definition();
   void definition();
   void check_names() const;
