@@ -52,17 +52,7 @@ Value taken(const Value& from, const Value& places, int64_t axis) {
 
 Value concatenated(const std::vector<Value>& parts, int64_t axis) {
   if (parts.size() == 1) return parts[0];
-  // A kernel of thousands of arguments is compiled for minutes: each has registers of its own.
-  constexpr size_t kMostParts = 128, kTogether = 64;
-  if (parts.size() <= kMostParts)
-    return emit("concatenate", {tuple_of(parts)}, make<relay::ConcatenateAttrs>(axis));
-  std::vector<Value> fewer;
-  for (size_t i = 0; i < parts.size(); i += kTogether)
-    fewer.push_back(
-        concatenated({parts.begin() + static_cast<int64_t>(i),
-                      parts.begin() + static_cast<int64_t>(std::min(i + kTogether, parts.size()))},
-                     axis));
-  return concatenated(fewer, axis);
+  return emit("concatenate", {tuple_of(parts)}, make<relay::ConcatenateAttrs>(axis));
 }
 
 Value broadcast_to(const Value& value, const Ints& shape) {

@@ -16,6 +16,7 @@ class Canonicalizer final : public ExprMutator {
     if (op && op->name == "nn.bias_add") return bias_add(*call);
     if (op && op->name == "nn.conv1d" && ops::is_plain(ops::attrs_as<ConvAttrs>(call->attrs), 1))
       return convolution_of_rows(*call);
+    if (op && op->name == "concatenate") return concatenation(rebuilt, *call);
     return rebuilt;
   }
 
@@ -44,6 +45,26 @@ class Canonicalizer final : public ExprMutator {
     };
     Expr image = typed_call("nn.conv2d", {row(call.args[0]), row(call.args[1])}, seal(std::move(a)));
     return typed_call("squeeze", {image}, make<SqueezeAttrs>(Ints{2}));
+  }
+
+  /// A kernel of thousands of arguments is compiled for minutes: each has registers of its own. And where it
+  /// computes its parts, too, it is scheduled for as long as the square of their number says.
+  static Expr concatenation(const Expr& e, const Call& call) {
+    constexpr size_t kMostParts = 128, kTogether = 16;
+    const auto* tuple = call.args[0].as<Tuple>();
+    if (!tuple || tuple->items.size() <= kMostParts) return e;
+    std::vector<Expr> parts = tuple->items;
+    const auto joined = [&](size_t begin, size_t end) {
+      const std::span<const Expr> some(parts.data() + begin, end - begin);
+      return typed_call("concatenate", {typed_tuple({some.begin(), some.end()})}, call.attrs);
+    };
+    while (parts.size() > kMostParts) {
+      std::vector<Expr> fewer;
+      for (size_t i = 0; i < parts.size(); i += kTogether)
+        fewer.push_back(joined(i, std::min(i + kTogether, parts.size())));
+      parts = std::move(fewer);
+    }
+    return joined(0, parts.size());
   }
 };
 

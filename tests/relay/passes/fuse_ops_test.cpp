@@ -6,6 +6,7 @@
 
 #include <algorithm>
 
+#include "core/relay/passes/canonicalize_ops.h"
 #include "core/relay/passes/infer_type.h"
 #include "core/relay/text.h"
 
@@ -34,6 +35,26 @@ TEST(FuseOps, GroupsStaySmallWhereAllOperatorsReadOneTensor) {
   const std::vector<int> sizes = sizes_of(fuse_ops(infer_type(parse_module(text, "test"))));
   EXPECT_LE(*std::max_element(sizes.begin(), sizes.end()), 256);
   EXPECT_LE(sizes.size(), 2 * kOperators / 256) << "and are no smaller than they need be";
+}
+
+/// A kernel of thousands of arguments would be compiled for minutes.
+TEST(FuseOps, KernelsReadFewPartsWhereThousandsAreJoined) {
+  std::string text = "#[version = \"0.0.5\"]\ndef @main(%x: Tensor[(4), float32]) {\n", items;
+  constexpr int kParts = 2000;
+  for (int i = 0; i < kParts; ++i) {
+    text += fmt::format("  %{} = add(%x, {}f);\n", i, i);
+    items += fmt::format("{}%{}", i ? ", " : "", i);
+  }
+  text += fmt::format("  concatenate(({}), axis=0)\n}}\n", items);
+  const Module fused = fuse_ops(canonicalize_ops(infer_type(parse_module(text, "test"))));
+  const std::vector<int> sizes = sizes_of(fused);
+  EXPECT_LE(*std::max_element(sizes.begin(), sizes.end()), 256);
+  size_t widest = 0;
+  post_order(fused->functions.at("main")->body, [&](const NodeRef& node) {
+    if (const auto* tuple = node.as<Tuple>()) widest = std::max(widest, tuple->items.size());
+  });
+  EXPECT_LE(widest, 128);
+  EXPECT_EQ(print(fused->functions.at("main")->body->checked_type), "Tensor[(8000), float32]");
 }
 
 /// Three chains from one value, which joins them last: on its way to their ends lie 240 operators, in groups
