@@ -49,7 +49,7 @@ Farm::Farm(JournalState state, Time now, uint64_t store_bytes)
       queue(trial);
     } else {
       // Tried before: whom it took away, and who measured it, matters for where it goes next (suits).
-      retries_.push_back(trial.id);
+      queue_retry(trial);
     }
   }
 }
@@ -66,6 +66,7 @@ void Farm::step(const Event& event, Time now, Effects& effects) {
     for (auto& [id, lease] : leases_) lease.deadline += gap, lease.sent += gap;
   }
   last_step_ = now_;
+  may_assign_ = true;
   struct Dispatch {
     Farm& farm;
     void operator()(const Received& e) { farm.receive(e); }
@@ -79,9 +80,9 @@ void Farm::step(const Event& event, Time now, Effects& effects) {
     void operator()(const Close&) { farm.closed_ = true; }
   };
   std::visit(Dispatch{*this}, event);
-  // Every event may have freed a slot, added a trial or brought a worker; where it did none of these,
-  // assign() finds nothing within one look at each worker.
-  assign();
+  // Most events free a slot, add a trial or bring a worker. Of those that do not there are most: a worker
+  // that says that it is well, again and again. What waits for time to pass is found with the next tick.
+  if (may_assign_) assign();
   effects_ = nullptr;
 }
 
@@ -147,6 +148,7 @@ void Farm::cancel(Trial& trial) {
 
 void Farm::assign() {
   if (closed_ || (retries_.empty() && pending_.empty() && ready_.empty())) return;
+  runner_slots_.clear();
   // One lease a worker and round, so that a short queue is spread over all of them.
   for (bool progress = true; progress;) {
     progress = false;
@@ -263,7 +265,7 @@ void Farm::release(LeaseId id, bool lost) {
   // blames no candidate.
   const size_t times = losses(trial.past().grants);
   if (times < kLossesToQuarantine) {
-    retries_.push_back(trial.id);
+    queue_retry(trial);
     return;
   }
   // Each once: the same worker may have been lost to it, restarted, and lost again.
@@ -310,6 +312,7 @@ void Farm::finish(Trial& trial, std::string worker, std::string device, wire::Re
 void Farm::close_trial(Trial& trial) {
   // It may end by the result of another lease than the one in force, or be cancelled under it.
   if (trial.lease != 0) take_back(trial.lease);
+  unfile_retry(trial);
   if (const auto open = open_.find(trial.spec->job); --open->second == 0) open_.erase(open);
   shares_[trial.spec->owner].open--;
   trials_.erase(trial.id);

@@ -23,7 +23,6 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
-#include <list>
 #include <map>
 #include <memory>
 #include <optional>
@@ -196,6 +195,7 @@ class Farm {
     std::string doubted;          // the worker whose failure with it is not believed yet; or ""
     LeaseId doubted_lease = 0;    // what it failed by; a copy of that failure is no second opinion
     bool doubted_lie = false;     // it said a time that cannot be
+    uint64_t place = 0;           // among retries_; or 0
   };
   /// Small: there are millions (defaults::kQueueLimit).
   class Trial {
@@ -247,6 +247,17 @@ class Farm {
     auto operator<=>(const Lane&) const = default;
   };
   using Queues = std::map<Lane, std::deque<TrialId>>;
+  /// What else decides who may have a trial of a lane (suits): those alike in it, where one is refused, are
+  /// refused unless they have waited longer.
+  struct Kind {
+    bool is_race = false;
+    bool was_built = false;
+    std::string avoid;
+    std::vector<std::string> said;  // workers
+    std::vector<std::string> lost;  // workers, one as often as it was lost
+    auto operator<=>(const Kind&) const = default;
+  };
+  using Retries = std::map<Lane, std::map<Kind, std::map<uint64_t, TrialId>>>;  // by place, the oldest first
   /// What an owner has had of the devices: fair queueing by virtual time, which is device-seconds by weight.
   struct Share {
     double weight = 1;
@@ -341,8 +352,13 @@ class Farm {
   };
   std::optional<Offer> take_pending(const Worker& worker);
   std::optional<Offer> take_retry(const Worker& worker);
+  const Trial* find_retry(const Worker& worker) const;
+  static Kind kind_of(const Trial& trial);
+  void queue_retry(Trial& trial);
+  void file_retry(const Trial& trial);
+  void unfile_retry(const Trial& trial);
   TrialId pop(Queues& queues, const std::function<bool(const Lane&)>& fits);
-  void queue(const Trial& trial);
+  void queue(Trial& trial);
   void charge_in_advance(LeaseState& lease);
   void charge(const LeaseState& lease);
   static Lane lane_of(const TrialSpec& spec);
@@ -365,7 +381,7 @@ class Farm {
   // farm_builds.cpp: what is built for runners elsewhere.
   TrialId take_ready(const Worker& worker);
   std::optional<Offer> take_unbuilt(const Worker& worker);
-  void queue_built(const Trial& trial);
+  void queue_built(Trial& trial);
   bool recall_build(Trial& trial, const std::string& revision);
   bool wants_builds(const Lane& lane) const;
   bool is_built(const Trial& trial) const { return trial.past().build && builds_.holds(*trial.past().build); }
@@ -414,8 +430,12 @@ class Farm {
   Queues ready_;                         // built for runners; as pending_
   std::map<std::string, Share> shares_;  // by owner
   double usual_ms_ = 100;                // of a lease on a device: a moving mean
-  std::list<TrialId> retries_;           // that not every worker should have; few, so searched in order
-  std::map<Lane, size_t> building_;      // leases of builds
+  Retries retries_;                      // that not every worker should have
+  uint64_t last_place_ = 0;              // of retries_
+  bool may_assign_ = false;              // the step may have changed what assign() would find
+  /// Leases that the runners of a lane may hold, while leases are given out (wants_builds).
+  mutable std::map<Lane, size_t> runner_slots_;
+  std::map<Lane, size_t> building_;  // leases of builds
   Incumbents incumbents_;
   BuildIndex builds_;
   std::map<LeaseId, Fetch> fetches_;

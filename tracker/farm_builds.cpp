@@ -11,10 +11,14 @@ using Verdict = wire::ResultAck::Verdict;
 /// More would be built for nothing when a job is cancelled, and would push out of the store
 /// what others still need.
 bool Farm::wants_builds(const Lane& lane) const {
-  size_t slots = 0, ahead = 0;
-  for (const auto& [peer, worker] : workers_)
-    // Whoever builds for itself waits for no build.
-    if (worker.runner_only && runs(worker, lane)) slots += worker.credit();
+  // Counted once for all who are to be given leases in this step (assign): none of these changes meanwhile.
+  const auto [slots, is_new] = runner_slots_.try_emplace(lane);
+  if (is_new)
+    for (const auto& [peer, worker] : workers_)
+      // Whoever builds for itself waits for no build.
+      if (worker.runner_only && runs(worker, lane)) slots->second += worker.credit();
+  if (slots->second == 0) return false;
+  size_t ahead = 0;
   // Of whatever owner: runners are shared, so what is ahead for one owner is not ahead for another to add to.
   const auto same_runners = [&](const Lane& other) {
     return other.platform == lane.platform && other.device_class == lane.device_class;
@@ -23,7 +27,7 @@ bool Farm::wants_builds(const Lane& lane) const {
     if (same_runners(other)) ahead += trials.size();
   for (const auto& [other, leases] : building_)
     if (same_runners(other)) ahead += leases;
-  return ahead < slots;
+  return ahead < slots->second;
 }
 
 std::optional<Farm::Offer> Farm::take_unbuilt(const Worker& worker) {
@@ -43,12 +47,12 @@ TrialId Farm::take_ready(const Worker& worker) {
   return 0;
 }
 
-void Farm::queue_built(const Trial& trial) {
+void Farm::queue_built(Trial& trial) {
   // By the rule of queue(): what cares who runs it goes where that is looked at.
-  if (trial.past().avoid.empty())
+  if (std::as_const(trial).past().avoid.empty())
     ready_[lane_of(*trial.spec)].push_back(trial.id);
   else
-    retries_.push_back(trial.id);
+    queue_retry(trial);
 }
 
 /// Whether such a program has built the same before; then runners may have the trial.

@@ -102,8 +102,11 @@ bool Farm::wants_second_opinion(const Trial& trial, const Worker& worker, const 
 }
 
 void Farm::doubt(Trial& trial, const std::string& worker, LeaseId lease, bool lied) {
+  // It may wait already, when a result comes late: it keeps its place, among others of its like.
+  unfile_retry(trial);
   Past& past = trial.make_past();
   past.avoid = past.doubted = worker;
+  if (past.place != 0) file_retry(trial);
   // The worker repeats its result, since it was not recorded; that copy would else be the second opinion.
   past.doubted_lease = lease;
   past.doubted_lie = lied;

@@ -234,10 +234,14 @@ void Farm::adopt(const Peer& peer, Worker& worker, LeaseId id) {
 }
 
 void Farm::on(const Peer& peer, const wire::Credit& credit) {
+  const uint32_t before = workers_.at(peer).slots;
   workers_.at(peer).slots = allowed_slots(peer, credit.slots);
+  // It comes with each heartbeat.
+  may_assign_ = workers_.at(peer).slots != before;
 }
 
 void Farm::on(const Peer& peer, const wire::Heartbeat& heartbeat) {
+  may_assign_ = false;  // unless a lease goes below (queue_retry)
   reconcile(peer, heartbeat.holding);
   send(peer, wire::Heartbeat{.epoch = epoch_});
 }

@@ -1,6 +1,8 @@
 // Who gets which trial next: queues by lane, shares of owners, and which worker suits a trial.
 #include <algorithm>
+#include <utility>
 
+#include "core/support/error.h"
 #include "tracker/defaults.h"
 #include "tracker/farm.h"
 
@@ -33,7 +35,7 @@ bool Farm::runs(const Worker& worker, const Lane& lane) {
 /// An owner who had nothing waiting has saved nothing up meanwhile: as in start-time fair queueing (Goyal et
 /// al., SIGCOMM 1996), whoever comes back starts level with the least served of those who wait. Else a night
 /// without jobs would be a credit that shuts all others out in the morning.
-void Farm::queue(const Trial& trial) {
+void Farm::queue(Trial& trial) {
   const TrialSpec& spec = *trial.spec;
   std::optional<double> least;
   bool waits = false;
@@ -48,10 +50,10 @@ void Farm::queue(const Trial& trial) {
   if (!waits && least) share.virtual_ms = std::max(share.virtual_ms, *least);
   // What cares who gets it is looked at one by one (suits); the queues of lanes are only popped. A race
   // cares, since workers of an older version know none.
-  if (trial.past().avoid.empty() && !spec.race)
+  if (std::as_const(trial).past().avoid.empty() && !spec.race)
     pending_[lane_of(spec)].push_back(trial.id);
   else
-    retries_.push_back(trial.id);
+    queue_retry(trial);
 }
 
 bool Farm::builds(const Worker& worker, const Lane& lane) {
@@ -96,7 +98,6 @@ void Farm::unqueue(const std::set<Lane>& lanes) {
       found->second.shrink_to_fit();
       if (found->second.empty()) queues->erase(found);
     }
-  retries_.remove_if(is_closed);
 }
 
 /// What the worker may do about the trial now.
@@ -163,21 +164,65 @@ bool Farm::suits(const Trial& trial, const Worker& worker) const {
                                            [&](const auto& entry) { return preferred(entry.second); });
 }
 
-std::optional<Farm::Offer> Farm::take_retry(const Worker& worker) {
-  // The oldest first. Each may be refused by this worker and wanted by the next, so it stays where it is.
-  for (auto it = retries_.begin(); it != retries_.end();) {
-    const auto trial = trials_.find(*it);
-    if (trial == trials_.end() || trial->second.lease != 0) {  // closed meanwhile by a late result
-      it = retries_.erase(it);
-    } else if (suits(trial->second, worker)) {
-      const Offer offer{*it, *part_for(worker, trial->second)};
-      retries_.erase(it);
-      return offer;
-    } else {
-      ++it;
-    }
+Farm::Kind Farm::kind_of(const Trial& trial) {
+  const Past& past = trial.past();
+  Kind kind{.is_race = trial.spec->race != nullptr, .was_built = past.build.has_value(), .avoid = past.avoid};
+  for (const Testimony& one : past.said) kind.said.push_back(one.worker);
+  for (const Grant& grant : past.grants)
+    if (grant.lost) kind.lost.push_back(grant.worker);
+  return kind;
+}
+
+/// Behind all that wait so.
+void Farm::queue_retry(Trial& trial) {
+  trial.make_past().place = ++last_place_;
+  file_retry(trial);
+  may_assign_ = true;
+}
+
+void Farm::file_retry(const Trial& trial) {
+  retries_[lane_of(*trial.spec)][kind_of(trial)][trial.past().place] = trial.id;
+}
+
+/// Before anything changes that its kind is made of. Nothing for a trial that is not there.
+void Farm::unfile_retry(const Trial& trial) {
+  if (trial.past().place == 0) return;
+  const auto lane = retries_.find(lane_of(*trial.spec));
+  CHECK(lane != retries_.end(), "trial {} is not where it waits", trial.id);
+  const auto kind = lane->second.find(kind_of(trial));
+  CHECK(kind != lane->second.end() && kind->second.erase(trial.past().place) == 1,
+        "trial {} is not among its like", trial.id);
+  if (kind->second.empty()) lane->second.erase(kind);
+  if (lane->second.empty()) retries_.erase(lane);
+}
+
+/// The oldest that suits the worker; or null. All trials of a class that has gone away wait here, or of a job
+/// that has much to be confirmed, and each free worker asks with each frame that comes: so neither lanes that
+/// are not its own are looked into, nor more than the first of a kind.
+const Farm::Trial* Farm::find_retry(const Worker& worker) const {
+  const Trial* oldest = nullptr;
+  for (const auto& [lane, kinds] : retries_) {
+    if (!runs(worker, lane) && !builds(worker, lane)) continue;
+    for (const auto& [kind, waiting] : kinds)
+      for (const auto& [place, id] : waiting) {
+        if (oldest && oldest->past().place < place) break;
+        const Trial& trial = trials_.at(id);
+        if (suits(trial, worker)) oldest = &trial;
+        // Whether a build is still in the store is each one's own matter.
+        if (!kind.was_built) break;
+      }
   }
-  return std::nullopt;
+  return oldest;
+}
+
+std::optional<Farm::Offer> Farm::take_retry(const Worker& worker) {
+  const Trial* found = find_retry(worker);
+  if (!found) return std::nullopt;
+  const Offer offer{found->id, *part_for(worker, *found)};
+  Trial& trial = trials_.at(found->id);
+  unfile_retry(trial);
+  trial.make_past().place = 0;
+  return offer;
 }
 
 std::optional<Farm::Offer> Farm::take_pending(const Worker& worker) {

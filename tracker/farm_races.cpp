@@ -35,17 +35,19 @@ void Farm::cancel_race(TrialId race) {
 /// Whoever waits for a race is told when there is nobody to have it; its job can end without.
 void Farm::end_hopeless_races() {
   std::vector<TrialId> hopeless;
-  for (const TrialId id : retries_) {
-    const auto found = trials_.find(id);
-    if (found == trials_.end() || found->second.lease != 0 || !found->second.spec->race) continue;
-    const Trial& trial = found->second;
-    // A worker that is busy is hope; one that is drained, suspect or of another class or version is not.
-    const bool has_hope = std::any_of(workers_.begin(), workers_.end(), [&](const auto& entry) {
-      return entry.second.credit() > 0 && part_for(entry.second, trial);
-    });
-    // Some patience, for a worker that is only being restarted is back within seconds.
-    if (!has_hope && now_ - trial.pending_since >= kRaceWaits) hopeless.push_back(id);
-  }
+  for (const auto& [lane, kinds] : retries_)
+    for (const auto& [kind, waiting] : kinds) {
+      if (!kind.is_race) continue;
+      // A worker that is busy is hope; one that is drained, suspect or of another class or version is not.
+      const Trial& first = trials_.at(waiting.begin()->second);
+      const bool has_hope = std::any_of(workers_.begin(), workers_.end(), [&](const auto& entry) {
+        return entry.second.credit() > 0 && part_for(entry.second, first);
+      });
+      if (has_hope) continue;
+      for (const auto& [place, id] : waiting)
+        // Some patience, for a worker that is only being restarted is back within seconds.
+        if (now_ - trials_.at(id).pending_since >= kRaceWaits) hopeless.push_back(id);
+    }
   for (const TrialId id : hopeless) {
     Trial& trial = trials_.at(id);
     wire::Result result{.trial = id,

@@ -104,9 +104,7 @@ std::set<Farm::Lane> Farm::waiting() const {
       // Not `!empty()`: closed trials stay in their queues until they are popped.
       if (std::any_of(queue.begin(), queue.end(), [&](TrialId id) { return trials_.contains(id); }))
         add(lane);
-  for (const TrialId id : retries_)
-    if (const auto trial = trials_.find(id); trial != trials_.end() && trial->second.lease == 0)
-      add(lane_of(*trial->second.spec));
+  for (const auto& [lane, kinds] : retries_) add(lane);
   return lanes;
 }
 
