@@ -95,6 +95,7 @@ inline constexpr size_t kTextLimit = 8 << 20;           // workload, trace
 inline constexpr size_t kDeviceLimit = 64 << 10;        // a device's JSON, of this depth
 inline constexpr int kDeviceDepth = 8;                  // as of packs (db/pack_import.cpp)
 inline constexpr size_t kDeviceNameLimit = 1024;        // of each of its names; so too
+inline constexpr size_t kDeviceTargetLimit = 2048;      // its target: PostgreSQL indexes no more than 2,704
 inline constexpr size_t kNameLimit = 256;               // worker, backend
 inline constexpr size_t kTargetLimit = 16 << 10;        // target: LLVM feature lists are long
 inline constexpr size_t kMessageLimit = 16 << 10;       // error text

@@ -155,6 +155,8 @@ void check_device(const nlohmann::json& device) {
     for (const nlohmann::json& feature : *features)
       if (feature.is_string()) all += feature.get<std::string>() + ",";
   check("features", all, kTargetLimit);
+  // A key of the database, with the machine's numbers. A host's names what its processor withholds, no more.
+  check("target", string_member(device, "target"), kDeviceTargetLimit);
 }
 
 Message get(const pb::Hello& from) {

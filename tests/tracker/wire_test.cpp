@@ -187,5 +187,14 @@ TEST(Wire, NamesHoldNoControlCharacters) {
             "hello.device: `model` holds control characters");
 }
 
+/// A server's database indexes it: with a longer one the first lease's commit ended the tracker.
+TEST(Wire, TheTargetOfADeviceIsShort) {
+  const auto hello = [](size_t bytes) {
+    return encode(Hello{.worker = "w", .device = R"({"target": ")" + std::string(bytes, 'x') + R"("})"});
+  };
+  EXPECT_EQ(message_of(hello(2049)), "hello.device: `target` has 2049 bytes, more than the limit of 2048");
+  EXPECT_NO_THROW(decode(hello(2048)));
+}
+
 }  // namespace
 }  // namespace lathe::wire
