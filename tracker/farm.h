@@ -286,6 +286,7 @@ class Farm {
   void receive(const Received& event);
   void greet(const Peer& peer, const wire::Hello& hello, const std::string& key);
   bool owns_name(const std::string& name, const std::string& key);
+  bool forget_some_name(const std::string& newest);
   void forget_name(const std::string& name);
   void refuse(const Peer& peer, uint32_t version, wire::Refusal refusal);
   std::string disbelief(const Trial& trial, const Worker& worker, const wire::Result& result) const;
@@ -416,11 +417,11 @@ class Farm {
   std::unordered_map<LeaseId, LeaseState> leases_;
   std::map<Peer, Worker> workers_;
   std::optional<std::map<std::string, Principal>> listed_;  // by key
-  std::map<std::string, std::string> keys_;  // by name of a worker: the first that came with it
-  std::deque<std::string> named_;            // in the order they came
-  std::set<std::string> expelled_;           // keys that are refused; without keys, names
-  std::map<std::string, size_t> returned_;   // by the same: leases handed back since a result was recorded
-  std::map<std::string, size_t> devices_;    // by the same: devices named since then
+  std::map<std::string, std::string> keys_;               // by name of a worker: the first that came with it
+  std::map<std::string, std::deque<std::string>> named_;  // the same by key, in the order they came
+  std::set<std::string> expelled_;                        // keys that are refused; without keys, names
+  std::map<std::string, size_t> returned_;  // by the same: leases handed back since a result was recorded
+  std::map<std::string, size_t> devices_;   // by the same: devices named since then
   std::map<std::string, std::string> device_of_;  // by name of a worker: the digest of the last it was
   std::map<std::string, Health> health_;          // by name of a worker
   uint64_t distrusts_ = 0;

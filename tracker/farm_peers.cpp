@@ -73,27 +73,39 @@ void Farm::receive(const Received& event) {
 bool Farm::owns_name(const std::string& name, const std::string& key) {
   const auto [owner, added] = keys_.try_emplace(name, key);
   if (!added) {
+    if (principal_of(owner->second)) return owner->second == key;
     // The key was taken out of the list: the name is free for the worker's new one.
-    if (!principal_of(owner->second)) owner->second = key;
-    return owner->second == key;
+    std::erase(named_[owner->second], name);
+    owner->second = key;
   }
-  named_.push_back(name);
-  const auto is_connected = [&](const std::string& former) {
-    return std::any_of(workers_.begin(), workers_.end(),
-                       [&](const auto& entry) { return entry.second.name == former; });
-  };
-  // Those of connected workers stay; there are fewer of them than are remembered.
-  // Bounded, as names are strangers' to make up where there are no keys. Each time round one goes or is put
-  // at the back, and there are kWorkersLimit that can be put back, so this ends.
-  while (named_.size() > kNamesRemembered) {
-    const std::string oldest = std::move(named_.front());
-    named_.pop_front();
-    if (oldest == name || is_connected(oldest))
-      named_.push_back(oldest);
-    else
-      forget_name(oldest);
+  named_[key].push_back(name);
+  // Bounded, as names are strangers' to make up where there are no keys.
+  while (keys_.size() > kNamesRemembered && forget_some_name(name)) {
   }
   return true;
+}
+
+/// Of whoever has the most names, the oldest that is away. So whoever makes names up takes none of another,
+/// and nobody becomes a stranger whom others found out; there is a row of the database for each of those.
+bool Farm::forget_some_name(const std::string& newest) {
+  std::vector<std::deque<std::string>*> owners;
+  for (auto& [key, names] : named_) owners.push_back(&names);
+  std::stable_sort(owners.begin(), owners.end(), [](auto* a, auto* b) { return a->size() > b->size(); });
+  std::set<std::string> here = {newest};
+  for (const auto& [peer, worker] : workers_) here.insert(worker.name);
+  for (std::deque<std::string>* names : owners)
+    for (size_t left = names->size(); left > 0; --left) {
+      const std::string oldest = std::move(names->front());
+      names->pop_front();
+      const auto health = health_.find(oldest);
+      const bool has_a_record = health != health_.end() && health->second.has_a_record();
+      if (!has_a_record && !here.contains(oldest)) {
+        forget_name(oldest);
+        return true;
+      }
+      names->push_back(oldest);
+    }
+  return false;
 }
 
 /// What is written down of it stays.
@@ -129,6 +141,11 @@ void Farm::greet(const Peer& peer, const wire::Hello& hello, const std::string& 
     return refuse(peer, version,
                   {Code::kFull, fmt::format("the tracker has {} workers already", kWorkersLimit)});
   if (const auto objection = this->objection(hello.worker, key)) return refuse(peer, version, *objection);
+  // Whoever made up many would else be one device, and be nobody's whom the farm found out.
+  if (known != workers_.end() && known->second.key == key && known->second.name != hello.worker)
+    return refuse(peer, version,
+                  {Code::kNotAllowed, fmt::format("the worker `{}` calls itself `{}` on the same connection",
+                                                  known->second.name, hello.worker)});
   // Or a peer's name was taken by a connection with another key.
   if ((known != workers_.end() && known->second.key != key) || !owns_name(hello.worker, key))
     return refuse(

@@ -42,6 +42,8 @@ class Health {
   /// Among what it is blamed for is a time that cannot be.
   bool said_what_cannot_be() const { return !lies_.empty(); }
   bool suspect() const { return !row_.suspect.empty(); }
+  /// It is suspect, or would sooner be than a stranger.
+  bool has_a_record() const { return suspect() || !contradicted_.empty() || !lies_.empty(); }
   bool has_baseline() const { return row_.compute.seconds > 0; }
   /// The last canary that counted was as it should be; so are those that make a baseline.
   bool last_was_good() const { return off_ == 0; }

@@ -62,6 +62,45 @@ TEST_F(Keys, ANameOutlivesARevokedKey) {
   EXPECT_THAT(b.sent<wire::Welcome>("q"), SizeIs(1));
 }
 
+TEST_F(Keys, AConnectionIsOneWorker) {
+  hello("p", "v", "lab key");
+  hello("p", "w", "lab key");
+  EXPECT_THAT(b.sent<wire::Refusal>("p"),
+              ElementsAre(wire::Refusal{Code::kNotAllowed,
+                                        "the worker `v` calls itself `w` on the same connection"}));
+  hello("p", "v", "lab key");
+  EXPECT_THAT(b.sent<wire::Welcome>("p"), SizeIs(1));
+  EXPECT_THAT(workers(), ElementsAre("v"));
+}
+
+/// Whoever makes names up fills no memory but with their own.
+TEST_F(Keys, ManyNamesOfSomeMakeNobodyAStranger) {
+  const auto leave = [&](const Peer& peer, const std::string& key) {
+    b.step(Received{peer, wire::Bye{}, key});
+  };
+  hello("p", "honest", "lab key");
+  leave("p", "lab key");
+  hello("p", "suspect", "other key");
+  for (uint32_t i = 1; i <= 7; ++i)
+    b.step(Received{"p", wire::Canary{i, 1, i <= 5 ? 1e-5 : 2e-5, 1e-5}, "other key"});
+  ASSERT_EQ(b.farm->status(b.now).workers.at(0).state(), "suspect");
+  leave("p", "other key");
+  // Each of these names as many devices as one may.
+  constexpr int kHelpers = 3;
+  for (int i = 0; i < kHelpers; ++i) {
+    const std::string key = fmt::format("helper {}", i);
+    keys[key] = {.name = key, .role = Role::kWorker};
+    list();
+    for (size_t name = 0; name < defaults::kDevicesToExpel; ++name)
+      hello("q", fmt::format("{} {}", key, name), key), leave("q", key);
+  }
+  ASSERT_GT(kHelpers * defaults::kDevicesToExpel, defaults::kNamesRemembered);
+  hello("p", "honest", "other key");
+  EXPECT_THAT(b.sent<wire::Refusal>("p"), SizeIs(1)) << "the name is the lab's";
+  hello("p", "suspect", "other key");
+  EXPECT_EQ(b.farm->status(b.now).workers.at(0).state(), "suspect");
+}
+
 TEST_F(Keys, OnlySomeRolesMeasure) {
   keys["lab key"].role = Role::kViewer;
   keys["other key"].role = Role::kAdmin;
