@@ -16,6 +16,7 @@
 #include "tracker/carry_out.h"
 #include "tracker/content_store.h"
 #include "tracker/defaults.h"
+#include "tracker/mailbox.h"
 
 namespace lathe::tracker {
 
@@ -137,13 +138,11 @@ class Tracker::Loop final : private Outside {
   std::vector<Finished> take(JobId job, std::chrono::milliseconds timeout) {
     std::unique_lock lock(mutex_);
     // Made here too: a job that goes on after a restart polls before it submits.
-    std::deque<Finished>& box = mailboxes_[job];
+    Mailbox& box = mailboxes_[job];
     arrived_.wait_for(lock, timeout, [&] { return !box.empty() || failed_; });
     // Results from before the failure are delivered first.
     if (box.empty() && failed_) std::rethrow_exception(failed_);
-    std::vector<Finished> results(std::make_move_iterator(box.begin()), std::make_move_iterator(box.end()));
-    box.clear();
-    return results;
+    return box.take();
   }
 
   // On the thread.
@@ -183,7 +182,6 @@ class Tracker::Loop final : private Outside {
       std::lock_guard lock(mutex_);
       mailboxes_[spec.job];
     }
-    // From a range of its own: races are not in the journal, which numbers all other trials.
     const TrialId id = next_race_++;
     step(Submit{{{.trial = id, .spec = std::make_shared<const TrialSpec>(std::move(spec))}}});
     return id;
@@ -387,8 +385,7 @@ class Tracker::Loop final : private Outside {
       // Where nobody has asked for the job, nobody collects: the journal has the result.
       const auto box = mailboxes_.find(finished.job);
       if (box == mailboxes_.end()) continue;
-      finished.device = {};  // KiB of text for the journal alone
-      box->second.push_back(std::move(finished));
+      box->second.put(std::move(finished));
     }
     arrived_.notify_all();
   }
@@ -407,7 +404,7 @@ class Tracker::Loop final : private Outside {
   ContentStore content_;
   Effects effects_;
   std::exception_ptr broken_;  // a command's commit failed: the farm has gone on, the journal has not
-  TrialId next_race_ = TrialId{1} << 62;  // the journal's are far below
+  TrialId next_race_ = kFirstRace;
   Time next_tick_{0};
   std::set<std::string> said_;
   uint64_t edition_ = 0;  // of the principals, as admitted
@@ -417,7 +414,7 @@ class Tracker::Loop final : private Outside {
   std::mutex mutex_;
   std::condition_variable arrived_;
   std::deque<std::function<void()>> commands_;
-  std::map<JobId, std::deque<Finished>> mailboxes_;
+  std::map<JobId, Mailbox> mailboxes_;
   std::exception_ptr failed_;
 
   std::thread thread_;

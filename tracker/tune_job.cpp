@@ -86,9 +86,12 @@ class FarmMeasurer final : public tuner::Measurer {
       // It was on its way here when its worker was found to lie.
       if (withdrawn_.contains({answer.task, answer.fingerprint}))
         finished.result.outcome = Outcome::kWorkerLost;
-      answers.push_back(answered(std::move(answer), {.outcome = finished.result.outcome,
-                                                     .error = finished.result.message,
-                                                     .samples = finished.result.samples}));
+      db::TrialEnd end{.outcome = finished.result.outcome,
+                       .error = finished.result.message,
+                       .samples = finished.result.samples};
+      // Of many that nobody has taken the tracker keeps no samples (mailbox.h).
+      if (end.outcome == Outcome::kOk && end.samples.empty()) end = ended(finished.trial).value_or(end);
+      answers.push_back(answered(std::move(answer), std::move(end)));
     }
     // Patience is with a farm that is silent, not with a slow search.
     if (!answers.empty()) patience_.answered();

@@ -11,6 +11,7 @@
 #include "core/tir/text.h"
 #include "db/store.h"
 #include "tests/schedules/programs.h"
+#include "tracker/mailbox.h"
 #include "tracker/store_journal.h"
 #include "tracker/tune_job.h"
 
@@ -41,8 +42,8 @@ class Fuse {
 /// Measures when it is polled, the last submitted first: answers never come in order.
 class FormulaFarm final : public FarmClient {
  public:
-  FormulaFarm(const std::string& database, Fuse& fuse)
-      : journal_(open_store_journal(database, std::nullopt)), fuse_(fuse) {
+  FormulaFarm(const std::string& database, Fuse& fuse, size_t mailbox_bytes)
+      : journal_(open_store_journal(database, std::nullopt)), fuse_(fuse), mailbox_(mailbox_bytes) {
     for (const OpenTrial& open : journal_->start().open)
       waiting_.push_back({open.trial, journal_->recipes(std::span(&open.trial, 1)).at(0).trace});
     leases_ = 1'000'000 * lives_++;
@@ -58,12 +59,11 @@ class FormulaFarm final : public FarmClient {
   }
   std::vector<Finished> poll(JobId job, std::chrono::milliseconds) override {
     return fuse_.burn<std::vector<Finished>>([&] {
-      std::vector<Finished> ended;
       for (int i = 0; i < 3 && !waiting_.empty(); ++i) {
-        ended.push_back(measure(job, waiting_.back().first, waiting_.back().second));
+        mailbox_.put(measure(job, waiting_.back().first, waiting_.back().second));
         waiting_.pop_back();
       }
-      return ended;
+      return mailbox_.take();
     });
   }
   size_t in_flight(JobId) override { return waiting_.size(); }
@@ -88,6 +88,7 @@ class FormulaFarm final : public FarmClient {
   static inline LeaseId lives_ = 1;
   std::unique_ptr<Journal> journal_;
   Fuse& fuse_;
+  Mailbox mailbox_;
   std::vector<std::pair<TrialId, std::string>> waiting_;
   LeaseId leases_ = 0;
 };
@@ -136,7 +137,7 @@ std::vector<tuner::Task> tasks() {
 }
 
 /// The job in a database of its own, in lives of so many calls each.
-JobOutcome tune(int calls) {
+JobOutcome tune(int calls, size_t mailbox_bytes = Mailbox::kBytes) {
   TemporaryFolder folder;
   const std::string database = folder / "tuning.db";
   const std::vector<tuner::Task> all = tasks();
@@ -146,7 +147,7 @@ JobOutcome tune(int calls) {
     if (std::vector<db::Job> jobs = store.jobs(); !jobs.empty()) job = jobs.front().id;
     Fuse fuse(calls);
     FusedWriter writer(store, fuse);
-    FormulaFarm farm(database, fuse);
+    FormulaFarm farm(database, fuse, mailbox_bytes);
     TuneRequest request{
         .model = "two", .target = to_text(schedule::avx512_target()), .trials = kTrials, .seed = 7};
     request.resume = job;
@@ -181,6 +182,13 @@ TEST(TuneJobCrash, IsAsIfItHadNotBeen) {
     EXPECT_EQ(torn.search, whole.search);
     EXPECT_EQ(torn.confirm, whole.confirm);
   }
+}
+
+/// Where so many results wait for it that the tracker keeps no more than how they ended.
+TEST(TuneJobCrash, WhatIsInTheDatabaseIsReadThere) {
+  const JobOutcome whole = tune(kForEver), brief = tune(kForEver, /*mailbox_bytes=*/0);
+  EXPECT_TRUE(brief == whole);
+  EXPECT_EQ(brief.search, whole.search);
 }
 
 }  // namespace
