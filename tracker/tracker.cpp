@@ -9,7 +9,6 @@
 #include <future>
 #include <map>
 #include <mutex>
-#include <set>
 #include <thread>
 
 #include "core/support/error.h"
@@ -17,6 +16,7 @@
 #include "tracker/content_store.h"
 #include "tracker/defaults.h"
 #include "tracker/mailbox.h"
+#include "tracker/refusal_log.h"
 
 namespace lathe::tracker {
 
@@ -40,9 +40,6 @@ std::string too_large(const Candidate& candidate, const TrialSpec& spec) {
   return "";
 }
 
-// In memory for as long as the tracker lives.
-constexpr size_t kMostSaid =
-    1000;  // different refusals in a tracker's log: strangers make as many as they like
 std::vector<std::string> keys_of(const Admit& listed) {
   std::vector<std::string> keys;
   for (const auto& [key, principal] : listed.keys) keys.push_back(key);
@@ -293,14 +290,16 @@ class Tracker::Loop final : private Outside {
       journal_->ping();
       admit_listed();
       step(Tick{});
+      // Before those of the next minute.
+      if (const size_t count = refusals_.left_out(monotonic_now()))
+        log(fmt::format("refused {} more within a minute", count));
       for (const std::string& refused : server_->refusals()) log_refusal(refused);
     }
     settle();
   }
 
-  /// Once each.
   void log_refusal(const std::string& refused) {
-    if (said_.size() < kMostSaid && said_.insert(refused).second) log("refused " + refused);
+    if (refusals_.is_news(refused)) log("refused " + refused);
   }
 
   /// All who may connect. REQUIRES: there are principals.
@@ -406,7 +405,7 @@ class Tracker::Loop final : private Outside {
   std::exception_ptr broken_;  // a command's commit failed: the farm has gone on, the journal has not
   TrialId next_race_ = kFirstRace;
   Time next_tick_{0};
-  std::set<std::string> said_;
+  RefusalLog refusals_;
   uint64_t edition_ = 0;  // of the principals, as admitted
   bool stop_ = false;
 
