@@ -388,6 +388,7 @@ class Farm {
   bool is_built(const Trial& trial) const { return trial.past().build && builds_.holds(*trial.past().build); }
   void advance(const Peer& peer, LeaseId id);
   void complete(const Peer& peer, LeaseId id);
+  bool free_place(const Worker& worker);
   void drop_idle_fetches();
 
   // farm_races.cpp

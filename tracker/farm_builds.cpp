@@ -1,4 +1,6 @@
 // What runners without a compiler need: candidates built elsewhere. Builds are kept, measurements never.
+#include <algorithm>
+
 #include "tracker/defaults.h"
 #include "tracker/farm.h"
 
@@ -86,10 +88,24 @@ void Farm::on(const Peer& peer, const wire::Built& built) {
       return expel(peer, "a size that is not that of its digest", /*lied=*/true);
   if (!fetches_.contains(built.lease)) {
     // Each holds its bytes in memory until they are whole and checked.
-    if (fetches_.size() >= kBuildsFetched) return;  // the worker says it again
+    if (fetches_.size() >= kBuildsFetched && !free_place(worker)) return;  // the worker says it again
     fetches_[built.lease] = {.built = built, .progress = now_};
   }
   advance(peer, built.lease);
+}
+
+/// Whoever holds most places gives one up, its last, to a worker that would still have no more with it: its
+/// builder says it again. Else who sends small pieces slowly keeps all others from being fetched.
+bool Farm::free_place(const Worker& worker) {
+  std::map<std::string, std::vector<LeaseId>> places;
+  for (const auto& [id, fetch] : fetches_) places[identity_of(leases_.at(id).worker)].push_back(id);
+  const size_t own = places[identity(worker)].size();
+  const auto most = std::max_element(places.begin(), places.end(), [](const auto& a, const auto& b) {
+    return a.second.size() < b.second.size();
+  });
+  if (most->second.size() < own + 2) return false;
+  fetches_.erase(most->second.back());
+  return true;
 }
 
 /// Asks for the next piece of what the store lacks.

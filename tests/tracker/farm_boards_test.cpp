@@ -238,5 +238,30 @@ TEST_F(Boards, FewBuildsAreFetchedAtOnce) {
   EXPECT_THAT(b.sent<wire::BlobGet>("builder"), SizeIs(1)) << "the others did not go on";
 }
 
+/// However slowly one of them sends.
+TEST_F(Boards, ABuilderLeavesPlacesToOthers) {
+  constexpr auto kPlaces = static_cast<int>(defaults::kBuildsFetched);
+  join_board("board", 2 * kPlaces);
+  join_builder("slow", kPlaces);
+  b.submit(2 * kPlaces, kTarget);
+  const auto slow = b.sent<wire::Lease>("slow");
+  ASSERT_THAT(slow, SizeIs(kPlaces));
+  join_builder("another", kPlaces);
+  const auto leases = b.sent<wire::Lease>("another");
+  ASSERT_THAT(leases, SizeIs(kPlaces));
+  for (int i = 0; i < kPlaces; ++i) {
+    b.say("slow", built(slow[i], fmt::format("slow {}", i)));
+    ASSERT_THAT(b.sent<wire::BlobGet>("slow"), SizeIs(1));
+  }
+  for (int i = 0; i < kPlaces; ++i) {
+    b.say("another", built(leases[i], fmt::format("code {}", i)));
+    EXPECT_THAT(b.sent<wire::BlobGet>("another"), SizeIs(i < kPlaces / 2 ? 1 : 0)) << i;
+  }
+  b.say("slow", built(slow.back(), "slow 7"));
+  EXPECT_THAT(b.sent<wire::BlobGet>("slow"), IsEmpty()) << "it gave way, and has as many as the other";
+  b.say("slow", built(slow.front(), "slow 0"));
+  EXPECT_THAT(b.sent<wire::BlobGet>("slow"), SizeIs(1)) << "which goes on";
+}
+
 }  // namespace
 }  // namespace lathe::tracker
