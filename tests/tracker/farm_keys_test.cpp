@@ -78,26 +78,28 @@ TEST_F(Keys, ManyNamesOfSomeMakeNobodyAStranger) {
   const auto leave = [&](const Peer& peer, const std::string& key) {
     b.step(Received{peer, wire::Bye{}, key});
   };
+  constexpr int kHelpers = 3;
+  for (int i = 0; i < kHelpers; ++i) keys[fmt::format("{}", i)] = {.name = "helper", .role = Role::kWorker};
+  list();
   hello("p", "honest", "lab key");
   leave("p", "lab key");
-  hello("p", "suspect", "other key");
+  hello("p", "suspect", "0");
   for (uint32_t i = 1; i <= 7; ++i)
-    b.step(Received{"p", wire::Canary{i, 1, i <= 5 ? 1e-5 : 2e-5, 1e-5}, "other key"});
+    b.step(Received{"p", wire::Canary{i, 1, i <= 5 ? 1e-5 : 2e-5, 1e-5}, "0"});
   ASSERT_EQ(b.farm->status(b.now).workers.at(0).state(), "suspect");
-  leave("p", "other key");
-  // Each of these names as many devices as one may.
-  constexpr int kHelpers = 3;
-  for (int i = 0; i < kHelpers; ++i) {
-    const std::string key = fmt::format("helper {}", i);
-    keys[key] = {.name = key, .role = Role::kWorker};
-    list();
-    for (size_t name = 0; name < defaults::kDevicesToExpel; ++name)
-      hello("q", fmt::format("{} {}", key, name), key), leave("q", key);
-  }
-  ASSERT_GT(kHelpers * defaults::kDevicesToExpel, defaults::kNamesRemembered);
+  leave("p", "0");
+  // Each names as many devices as one may.
+  constexpr size_t kNames = defaults::kDevicesToExpel - 1;
+  static_assert(kHelpers * kNames > defaults::kNamesRemembered);
+  for (int i = 0; i < kHelpers; ++i)
+    for (size_t name = 0; name < kNames; ++name) {
+      hello("q", fmt::format("{} {}", i, name), fmt::format("{}", i));
+      leave("q", fmt::format("{}", i));
+    }
+  EXPECT_FALSE(b.farm->knows("0 0")) << "it has gone for others";
   hello("p", "honest", "other key");
   EXPECT_THAT(b.sent<wire::Refusal>("p"), SizeIs(1)) << "the name is the lab's";
-  hello("p", "suspect", "other key");
+  hello("p", "suspect", "0");
   EXPECT_EQ(b.farm->status(b.now).workers.at(0).state(), "suspect");
 }
 
