@@ -117,7 +117,8 @@ struct JobOutcome {
   std::vector<std::string> search;   // its trials in order: the candidate, how it ended
   std::vector<std::string> confirm;  // sorted
   std::vector<double> winners;
-  int64_t told = 0;  // trials, in the report
+  int64_t told = 0;          // trials, in the report
+  double model_seconds = 0;  // as the search knows it
   int lives = 1;
 
   bool operator==(const JobOutcome& other) const {
@@ -156,6 +157,7 @@ JobOutcome tune(int calls, size_t mailbox_bytes = Mailbox::kBytes) {
           request, all, {store, writer, farm}, [](const tuner::SessionStatus&) {}, [] { return false; });
       for (const TuneResult::Winner& winner : result.winners) outcome.winners.push_back(winner.seconds);
       outcome.told = result.status.trials;
+      outcome.model_seconds = result.status.model_seconds;
       EXPECT_EQ(store.job_progress(result.job).ended(), kTrials);
       for (const db::TrialRow& row : store.trial_rows({.job = result.job}))
         (row.purpose == db::Purpose::kSearch ? outcome.search : outcome.confirm)
@@ -189,6 +191,8 @@ TEST(TuneJobCrash, WhatIsInTheDatabaseIsReadThere) {
   const JobOutcome whole = tune(kForEver), brief = tune(kForEver, /*mailbox_bytes=*/0);
   EXPECT_TRUE(brief == whole);
   EXPECT_EQ(brief.search, whole.search);
+  EXPECT_GT(whole.model_seconds, 0);
+  EXPECT_EQ(brief.model_seconds, whole.model_seconds);
 }
 
 }  // namespace
