@@ -11,6 +11,13 @@ class DatabaseError : public Error {
   using Error::Error;
 };
 
+/// A value broke a rule of a table, or is more than a database takes: the fault of what was given to us, and
+/// the same call fails again.
+class RefusedValueError : public DatabaseError {
+ public:
+  using DatabaseError::DatabaseError;
+};
+
 /// There is no room for what was to be written.
 class DiskFullError : public DatabaseError {
  public:

@@ -307,6 +307,9 @@ void PostgresDatabase::raise(const PGresult* result) {
         busy_timeout_.count()));
   if (PQstatus(connection_) != CONNECTION_OK)
     throw DatabaseError(fmt::format("lost the connection to database {}: {}", name(), reason));
+  // Data, constraints, and what is beyond a limit of the server's program.
+  if (code.starts_with("22") || code.starts_with("23") || code.starts_with("54"))
+    throw RefusedValueError(fmt::format("database {}: {}", name(), reason));
   throw DatabaseError(fmt::format("database {}: {}", name(), reason));
 }
 

@@ -190,6 +190,9 @@ void SqliteDatabase::raise(int code) const {
   if (is_disk_full(code)) throw DiskFullError(problem);
   // No disk's or server's trouble, which may pass.
   if ((code & 0xff) == SQLITE_NOTADB) throw Error(problem);
+  const int primary = code & 0xff;
+  if (primary == SQLITE_CONSTRAINT || primary == SQLITE_TOOBIG || primary == SQLITE_MISMATCH)
+    throw RefusedValueError(problem);
   throw DatabaseError(problem);
 }
 

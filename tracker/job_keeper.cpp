@@ -433,6 +433,10 @@ bool JobKeeper::run_once(Search& search, db::Store& store) {
       served = true;
     } catch (const QuotaError& error) {
       excess = error.what();
+    } catch (const db::RefusedValueError& error) {  // nor would its next life be any better
+      // Where the database lies is nothing that the job's owner could know.
+      log(fmt::format("job {}: {}", search.job.uuid, error.what()));
+      nonsense = "told of what the database refuses";
     } catch (const db::DatabaseError&) {  // a full disk is no crash of the searcher
       ours = std::current_exception();
     } catch (const Error& error) {

@@ -240,12 +240,15 @@ json SearchServer::begin(const json& question) {
   if (tasks.size() > kMostTasks) fail("a model has {} tasks, more than {}", tasks.size(), kMostTasks);
   size_t bytes = start.model.size() + start.model_digest.size() + start.options.size();
   std::vector<std::pair<int64_t, std::string>> counted;  // as tasks_digest wants them
+  std::set<std::string> digests;
   for (const json& task : tasks) {
     start.tasks.push_back(
         {{task.at("digest"), task.at("text"), 0, task.at("bytes")}, task.at("name"), task.at("calls")});
     db::Workload& workload = start.tasks.back().workload;
     // Measurements are shared by all users' jobs through this digest.
     if (sha256(workload.text) != workload.digest) fail("a task's digest is not that of its text");
+    if (!digests.insert(workload.digest).second) fail("a model has a task twice");
+    if (start.tasks.back().calls <= 0) fail("a model calls a task {} times", start.tasks.back().calls);
     workload.flops = operations_of(workload.text);
     bytes += workload.text.size() + start.tasks.back().name.size();
     flops_ += static_cast<double>(start.tasks.back().calls) * workload.flops;
@@ -400,6 +403,7 @@ void SearchServer::add_latency(const json& question) {
                                  .n = question.at("n")};
   if (latency.low <= 0 || latency.low > latency.seconds || latency.seconds > latency.high)
     fail("a model takes {} .. {} s, by its searcher", latency.low, latency.high);
+  if (latency.n <= 0) fail("a model's time is of {} runs, by its searcher", latency.n);
   store_.add_model_latency(latency);
 }
 

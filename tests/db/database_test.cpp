@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 
+#include "db/database_error.h"
 #include "tests/db/fixture.h"
 
 namespace lathe::db {
@@ -59,6 +60,20 @@ TEST_F(DatabaseTest, ValuesComeBackAsTheyWere) {
     ASSERT_TRUE(row.step());
     EXPECT_EQ(row.text(), text);
   }
+}
+
+/// Which whoever gave it is to hear of, and nobody is to try again.
+TEST_F(DatabaseTest, TellsWhatBreaksARuleFromATroubleThatMayPass) {
+  add(database_, "x");
+  EXPECT_THROW(add(database_, "x"), RefusedValueError) << "a name is one";
+  const auto record = [&](int64_t n, TargetId target) {
+    store_.add_model_latency(
+        {.model_digest = "m", .target = target, .threads = 1, .seconds = 1, .low = 1, .high = 1, .n = n});
+  };
+  const TargetId target = store_.add_target({.name = "t"});
+  EXPECT_THROW(record(0, target), RefusedValueError);
+  EXPECT_THROW(record(1, target + 100), RefusedValueError);
+  record(1, target);
 }
 
 TEST_F(DatabaseTest, BytesOfAnyKind) {

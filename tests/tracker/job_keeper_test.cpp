@@ -33,6 +33,10 @@ class SilentFarm final : public ServiceFarm {
       ++refused;
       throw db::DatabaseError("database tuning.db can't grow");
     }
+    if (refuses) {
+      ++refused;
+      throw db::RefusedValueError("database tuning.db: CHECK constraint failed: calls > 0");
+    }
     submitted += candidates.size();
     return std::vector<Submission>(candidates.size());
   }
@@ -62,7 +66,7 @@ class SilentFarm final : public ServiceFarm {
 
   std::atomic<size_t> submitted{0}, cancelled{0}, refused{0}, looks{0};
   std::atomic<JobId> cancelled_job{0};
-  std::atomic<bool> disk_full{false}, empty{false};
+  std::atomic<bool> disk_full{false}, refuses{false}, empty{false};
 };
 
 bool soon(const std::function<bool()>& condition) {
@@ -81,6 +85,7 @@ struct Setup {
   uint64_t search_bytes = KeeperSettings{}.search_bytes;
   size_t model_bytes = 0;  // of an upload called kDigest
   bool disk_full = false;
+  bool refuses = false;
   bool begun = false;  // in an earlier life
 };
 
@@ -96,6 +101,7 @@ struct Office {
   explicit Office(const std::vector<std::string>& searcher, const Setup& setup = {})
       : job(store.add_served_job({.owner = "alice", .model_name = "net", .request = setup.request})) {
     farm.disk_full = setup.disk_full;
+    farm.refuses = setup.refuses;
     if (setup.begun) {
       search = store.create_job({.target = store.add_target({.name = "cpu:x"})});
       store.set_served_search(job.id, search);
@@ -138,6 +144,14 @@ TEST(JobKeeper, CountsNoFailureOfTheDatabaseAsACrash) {
   EXPECT_EQ(now.state, db::JobState::kRunning);
   office.farm.disk_full = false;
   EXPECT_TRUE(soon([&] { return office.farm.submitted > 0; }));
+}
+
+/// Else it would have its place for ever, ahead of everybody, by one row that breaks a rule of a table.
+TEST(JobKeeper, CountsWhatTheDatabaseRefusesAsACrash) {
+  Office office(kGreedy, {.refuses = true});
+  ASSERT_TRUE(soon([&] { return office.state() == db::JobState::kFailed; }));
+  EXPECT_EQ(office.farm.refused, 3u);
+  EXPECT_EQ(office.now().message, "its searcher ended 3 times; the last: told of what the database refuses");
 }
 
 /// What it leaves in its folder costs it its own lives, and is not taken for a trouble of the disk that may

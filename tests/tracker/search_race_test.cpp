@@ -140,6 +140,11 @@ TEST(SearchServer, KeepsNoOtherChoice) {
             "a searcher tells twice how long its model takes");
   EXPECT_EQ(refusal(true, [](RaceDesk& desk) { desk.link.add_model_latency({.seconds = -1, .low = -1}); }),
             "a model takes -1 .. 0 s, by its searcher");
+  EXPECT_EQ(refusal(true,
+                    [](RaceDesk& desk) {
+                      desk.link.add_model_latency({.seconds = 0.5, .low = 0.25, .high = 1, .n = 0});
+                    }),
+            "a model's time is of 0 runs, by its searcher");
 }
 
 TEST(SearchServer, RacesOnce) {

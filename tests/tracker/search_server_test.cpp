@@ -221,6 +221,24 @@ TEST(SearchServer, BelievesNoDigestAndNoOtherTarget) {
   EXPECT_EQ(refusal(elsewhere), "a searcher begins for another target than it was given");
 }
 
+/// Each would break a rule of the database's tables.
+TEST(SearchServer, BeginsWithNoTaskThatIsNone) {
+  const auto refusal = [](JobStart start, const std::string& counted) {
+    start.model_digest = sha256(counted);
+    Desk desk;
+    SearchLink link(desk.ends[0]);
+    EXPECT_THROW(link.begin(start), Error);
+    desk.leave();
+    return desk.error;
+  };
+  JobStart never = start_of("a workload");
+  never.tasks[0].calls = 0;
+  EXPECT_EQ(refusal(never, fmt::format("0 {}\n", sha256("a workload"))), "a model calls a task 0 times");
+  JobStart twice = start_of("a workload");
+  twice.tasks.push_back(twice.tasks[0]);
+  EXPECT_EQ(refusal(twice, fmt::format("2 {0}\n2 {0}\n", sha256("a workload"))), "a model has a task twice");
+}
+
 TEST(SearchServer, MeasuresNoWorkloadOfOthers) {
   Desk desk;
   SearchLink link(desk.ends[0]);
