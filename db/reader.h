@@ -59,6 +59,9 @@ struct KnownCandidate {
   std::string program, trace;
 };
 
+/// So much of a workload's history a search learns from: what many jobs have measured grows without end.
+constexpr int kHistory = 20'000;
+
 /// Every call may throw Error.
 class Reader {
  public:
@@ -76,8 +79,15 @@ class Reader {
   virtual std::vector<Measurement> top(const BestQuery& query, int limit) = 0;
   /// As top(), of the suspect ones.
   virtual std::vector<Measurement> top_suspect(const BestQuery& query, int limit) = 0;
-  /// Everything measured for (workload, target), oldest first: training data and warm starts.
-  virtual std::vector<Measurement> history(WorkloadId workload, TargetId target, int limit = 1'000'000) = 0;
+  /// What was measured for (workload, target), oldest first: training data and warm starts. Of more than
+  /// `limit` the newest half of so many, and the fastest of the others. Another process's are without
+  /// samples.
+  virtual std::vector<Measurement> history(WorkloadId workload, TargetId target, int limit = kHistory) = 0;
+  /// That of this number, where it is of (workload, target) and not suspect.
+  virtual std::optional<Measurement> measurement(WorkloadId workload, TargetId target, MeasurementId id) = 0;
+  /// All of one program, as history().
+  virtual std::vector<Measurement> measured(WorkloadId workload, TargetId target,
+                                            const std::string& program) = 0;
   virtual std::optional<Choice> find_choice(const ChoiceKey& key) = 0;
   /// What `choice` has for the query's workload; nothing when that is best(query) itself, or when a better
   /// result came after the choice was made, or what was chosen has become suspect or is too far off.
@@ -89,7 +99,8 @@ class Reader {
   virtual std::vector<JobTask> job_tasks(JobId id) = 0;
   virtual JobProgress job_progress(JobId id) = 0;
   virtual std::optional<CostModelRecord> cost_model_of(JobId job) = 0;
-  /// Of a workload, all that the job has trials of and all that were measured for the target.
+  /// Of a workload, all that the job has trials of and, up to a hundred thousand, the newest that were
+  /// measured for the target.
   virtual std::vector<KnownCandidate> candidates(JobId job, WorkloadId workload, TargetId target) = 0;
   /// How often each candidate (workload, program) was measured again for the job.
   virtual std::map<std::pair<WorkloadId, std::string>, MeasuredAgain> confirmations(JobId job) = 0;

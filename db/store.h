@@ -107,6 +107,11 @@ class Store final : public Reader {
   void checkpoint_task(JobId id, WorkloadId workload, int round, const std::string& checkpoint);
   void add_job_seconds(JobId id, double seconds);
   std::vector<KnownCandidate> candidates(JobId job, WorkloadId workload, TargetId target) override;
+  /// Those after the candidate `after`: the first of them whose texts have `bytes` together, one at least,
+  /// and the last one's number.
+  std::pair<std::vector<KnownCandidate>, CandidateId> candidates_after(JobId job, WorkloadId workload,
+                                                                       TargetId target, CandidateId after,
+                                                                       size_t bytes);
   std::map<std::pair<WorkloadId, std::string>, MeasuredAgain> confirmations(JobId job) override;
   std::optional<TrialEnd> trial_end(JobId job, TrialId trial) override;
 
@@ -198,7 +203,15 @@ class Store final : public Reader {
   std::vector<Measurement> top_suspect(const BestQuery& query, int limit) override;
   std::optional<Best> best(const BestQuery& query) override;
   std::vector<Measurement> top(const BestQuery& query, int limit) override;
-  std::vector<Measurement> history(WorkloadId workload, TargetId target, int limit = 1'000'000) override;
+  std::vector<Measurement> history(WorkloadId workload, TargetId target, int limit = kHistory) override;
+  std::vector<MeasurementId> history_ids(WorkloadId workload, TargetId target, int limit = kHistory);
+  std::optional<Measurement> measurement(WorkloadId workload, TargetId target, MeasurementId id) override;
+  std::vector<Measurement> measured(WorkloadId workload, TargetId target,
+                                    const std::string& program) override;
+  /// Of `ids`, which ascend, those of (workload, target) that are not suspect: the first of them whose texts
+  /// have `bytes` together, one at least.
+  std::vector<Measurement> measurements(WorkloadId workload, TargetId target,
+                                        std::span<const MeasurementId> ids, size_t bytes = SIZE_MAX);
   /// The last `limit` of them.
   std::vector<Measurement> latest(WorkloadId workload, TargetId target, int limit);
   /// What a measurement's `told_seconds` is the median of: the medians of its processes.
@@ -249,6 +262,7 @@ class Store final : public Reader {
   int64_t now_ms() const { return now_ms_(); }
 
  private:
+  std::string candidate_digest(WorkloadId workload, TargetId target, const std::string& program);
   CandidateId add_candidate(TargetId target, const NewTrial& trial);
   Recorded record_one(const TrialResult& result);
   void add_measurement(TrialId trial, const TrialResult& result);
@@ -257,7 +271,6 @@ class Store final : public Reader {
   void replace_measurement(MeasurementId id, TrialId trial, const TrialResult& result);
   void add_confirmation(MeasurementId id, const Confirmation& confirmation);
   void rank(MeasurementId id);
-  std::vector<Measurement> by_age(WorkloadId workload, TargetId target, bool newest_first, int limit);
   std::vector<std::vector<float>> confirming_samples(MeasurementId id, bool telling);
   std::optional<Measurement> best_on(BestQuery query);
 

@@ -241,25 +241,82 @@ std::vector<Measurement> Store::top_suspect(const BestQuery& query, int limit) {
   return found;
 }
 
-std::vector<Measurement> Store::by_age(WorkloadId workload, TargetId target, bool newest_first, int limit) {
-  std::vector<Measurement> found;
+std::vector<MeasurementId> Store::history_ids(WorkloadId workload, TargetId target, int limit) {
+  std::vector<std::pair<double, MeasurementId>> all;
   for (Query row = database_->query(
-           fmt::format("{}WHERE m.workload = ? AND m.target = ? AND m.suspect = 0 ORDER BY m.id{} LIMIT ?",
-                       select_measurement(database_->by_index("measurement_history")),
-                       newest_first ? " DESC" : ""),
-           {workload, target, limit});
+           fmt::format("SELECT id, seconds FROM measurement {} WHERE workload = ? AND target = ? "
+                       "AND suspect = 0 ORDER BY id",
+                       database_->by_index("measurement_history")),
+           {workload, target});
+       row.step();) {
+    const MeasurementId id = row.integer();
+    all.emplace_back(row.real(), id);
+  }
+  const auto most = static_cast<size_t>(std::max(limit, 0));
+  if (all.size() > most) {
+    const auto newest = all.end() - static_cast<ptrdiff_t>(most / 2);
+    const auto fastest = all.begin() + static_cast<ptrdiff_t>(most - most / 2);
+    std::nth_element(all.begin(), fastest, newest);
+    all.erase(fastest, newest);
+  }
+  std::vector<MeasurementId> ids;
+  for (const auto& [seconds, id] : all) ids.push_back(id);
+  // By id, the order in which it became known: a cost model learns in the same order each time.
+  std::sort(ids.begin(), ids.end());
+  return ids;
+}
+
+std::vector<Measurement> Store::measurements(WorkloadId workload, TargetId target,
+                                             std::span<const MeasurementId> ids, size_t bytes) {
+  std::vector<Measurement> found;
+  if (ids.empty()) return found;
+  // One statement for the range that they span, which as a rule has no others.
+  for (Query row = database_->query(
+           fmt::format("{}WHERE m.workload = ? AND m.target = ? AND m.suspect = 0 AND m.id BETWEEN ? AND ? "
+                       "ORDER BY m.id",
+                       select_measurement(database_->by_index("measurement_history"))),
+           {workload, target, ids.front(), ids.back()});
+       row.step();) {
+    Measurement one = read_measurement(row);
+    if (!std::binary_search(ids.begin(), ids.end(), one.id)) continue;
+    const size_t texts = one.trace.size() + one.program.size();
+    if (!found.empty() && texts > bytes) break;
+    bytes -= std::min(bytes, texts);
+    found.push_back(std::move(one));
+  }
+  return found;
+}
+
+std::vector<Measurement> Store::history(WorkloadId workload, TargetId target, int limit) {
+  return measurements(workload, target, history_ids(workload, target, limit));
+}
+
+std::optional<Measurement> Store::measurement(WorkloadId workload, TargetId target, MeasurementId id) {
+  std::vector<Measurement> found = measurements(workload, target, std::span(&id, 1));
+  return found.empty() ? std::optional<Measurement>() : std::move(found.front());
+}
+
+std::vector<Measurement> Store::measured(WorkloadId workload, TargetId target, const std::string& program) {
+  std::vector<Measurement> found;
+  // A candidate is one row, whose digest is indexed.
+  for (Query row = database_->query(
+           fmt::format("{}WHERE m.candidate = (SELECT id FROM candidate WHERE digest = ?) AND m.suspect = 0 "
+                       "ORDER BY m.id",
+                       select_measurement()),
+           {candidate_digest(workload, target, program)});
        row.step();)
     found.push_back(read_measurement(row));
   return found;
 }
 
-std::vector<Measurement> Store::history(WorkloadId workload, TargetId target, int limit) {
-  // By id, the order in which it became known: a cost model learns in the same order each time.
-  return by_age(workload, target, false, limit);
-}
-
 std::vector<Measurement> Store::latest(WorkloadId workload, TargetId target, int limit) {
-  std::vector<Measurement> found = by_age(workload, target, true, limit);
+  std::vector<Measurement> found;
+  for (Query row = database_->query(
+           fmt::format("{}WHERE m.workload = ? AND m.target = ? AND m.suspect = 0 ORDER BY m.id DESC LIMIT ?",
+                       select_measurement(database_->by_index("measurement_history"))),
+           {workload, target, limit});
+       row.step();)
+    found.push_back(read_measurement(row));
   std::reverse(found.begin(), found.end());
   return found;
 }

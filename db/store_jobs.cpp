@@ -145,15 +145,31 @@ void Store::add_job_seconds(JobId id, double seconds) {
 }
 
 std::vector<KnownCandidate> Store::candidates(JobId job, WorkloadId workload, TargetId target) {
+  return candidates_after(job, workload, target, 0, SIZE_MAX).first;
+}
+
+std::pair<std::vector<KnownCandidate>, CandidateId> Store::candidates_after(JobId job, WorkloadId workload,
+                                                                            TargetId target,
+                                                                            CandidateId after, size_t bytes) {
   std::vector<KnownCandidate> known;
   // What a checkpoint names by its program: tried by this job, or known from others before it.
-  for (Query row = database_->query("SELECT program, trace FROM candidate WHERE workload = ?2 AND id IN "
-                                    "(SELECT candidate FROM trial WHERE job = ?1 UNION "
-                                    " SELECT candidate FROM measurement WHERE workload = ?2 AND target = ?3)",
-                                    {job, workload, target});
-       row.step();)
-    known.push_back({row.text(), row.text()});
-  return known;
+  for (Query row = database_->query(
+           "SELECT id, program, trace FROM candidate WHERE workload = ?2 AND id > ?4 AND id IN "
+           "(SELECT candidate FROM trial WHERE job = ?1 UNION "
+           " SELECT candidate FROM (SELECT candidate FROM measurement WHERE workload = ?2 AND target = ?3 "
+           " ORDER BY id DESC LIMIT 100000) newest) ORDER BY id",
+           {job, workload, target, after});
+       row.step();) {
+    const CandidateId id = row.integer();
+    KnownCandidate one{.program = row.text()};
+    one.trace = row.text();
+    const size_t texts = one.trace.size() + one.program.size();
+    if (!known.empty() && texts > bytes) break;
+    bytes -= std::min(bytes, texts);
+    known.push_back(std::move(one));
+    after = id;
+  }
+  return {std::move(known), after};
 }
 
 std::map<std::pair<WorkloadId, std::string>, MeasuredAgain> Store::confirmations(JobId job) {

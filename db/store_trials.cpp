@@ -73,17 +73,21 @@ int64_t Store::begin_epoch() {
   return *database_->insert("INSERT INTO epoch(begun_ms) VALUES(?) RETURNING id", {now_ms_()});
 }
 
-CandidateId Store::add_candidate(TargetId target, const NewTrial& trial) {
-  // Two traces that come to the same program are one candidate; without the program each trace is its own.
-  std::string program = trial.program.empty() ? sha256(trial.trace) : trial.program;
+std::string Store::candidate_digest(WorkloadId workload, TargetId target, const std::string& program) {
   Query names = database_->query(
       "SELECT workload.digest, target.name FROM workload, target "
       "WHERE workload.id = ? AND target.id = ?",
-      {trial.workload, target});
-  if (!names.step()) fail("the database has no workload {} or no target {}", trial.workload, target);
+      {workload, target});
+  if (!names.step()) fail("the database has no workload {} or no target {}", workload, target);
   std::string workload_digest = names.text(), target_name = names.text();
   // By names, not by ids: the same candidate has one digest in every database.
-  std::string digest = sha256(fmt::format("{}\n{}\n{}", workload_digest, target_name, program));
+  return sha256(fmt::format("{}\n{}\n{}", workload_digest, target_name, program));
+}
+
+CandidateId Store::add_candidate(TargetId target, const NewTrial& trial) {
+  // Two traces that come to the same program are one candidate; without the program each trace is its own.
+  std::string program = trial.program.empty() ? sha256(trial.trace) : trial.program;
+  const std::string digest = candidate_digest(trial.workload, target, program);
   // The trace that came first stays: any that gives the program will do, and rows refer to this one.
   return *database_->insert(
       "INSERT INTO candidate(digest, workload, target, program, trace) VALUES(?, ?, ?, ?, ?) "

@@ -1,15 +1,26 @@
 #include "tracker/remote_reader.h"
 
+#include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <limits>
 #include <nlohmann/json.hpp>
+#include <span>
 
 #include "core/support/error.h"
+#include "tracker/confirm.h"
 
 namespace lathe::tracker {
 namespace {
 
 using nlohmann::json;
+
+// Of one answer, which may have six times as many of JSON (search_link.h bounds it): histories of years have
+// gigabytes.
+constexpr size_t kPageBytes = 16 << 20, kPageRows = 512;
+
+/// Of the fastest, so many.
+int few(int limit) { return std::clamp(limit, 0, kMostSuspect); }
 
 /// JSON has no infinity, which is no limit.
 json limit_json(double value) { return std::isfinite(value) ? json(value) : json(); }
@@ -160,7 +171,7 @@ json RemoteReader::ask(const char* what, json arguments) {
   return ask_({{"what", what}, {"arguments", std::move(arguments)}}).at("answer");
 }
 
-json answer_reader(db::Reader& store, db::JobId job, const json& question) {
+json answer_reader(db::Store& store, db::JobId job, const json& question) {
   // What is missing or of another type throws, and ends the searcher that asked so (search_server.cpp).
   const std::string& what = question.at("what").get_ref<const std::string&>();
   const json& argument = question.at("arguments");
@@ -182,10 +193,25 @@ json answer_reader(db::Reader& store, db::JobId job, const json& question) {
     const auto best = store.best(best_query_of(argument.at(0)));
     return answer(best ? json{to(best->measurement), static_cast<int>(best->rung)} : json());
   }
-  if (what == "top") return answer(list(store.top(best_query_of(argument.at(0)), argument.at(1))));
-  if (what == "top_suspect")
-    return answer(list(store.top_suspect(best_query_of(argument.at(0)), argument.at(1))));
-  if (what == "history") return answer(list(store.history(argument.at(0), argument.at(1), argument.at(2))));
+  if (what == "top") return answer(list(store.top(best_query_of(argument.at(0)), few(argument.at(1)))));
+  if (what == "top_suspect") {
+    std::vector<db::Measurement> doubtful =
+        store.top_suspect(best_query_of(argument.at(0)), few(argument.at(1)));
+    for (db::Measurement& one : doubtful) one.samples.clear();
+    return answer(list(doubtful));
+  }
+  if (what == "history") {
+    const int limit = argument.at(2);
+    return answer(store.history_ids(argument.at(0), argument.at(1), std::min(limit, db::kHistory)));
+  }
+  if (what == "measurements") {
+    const std::vector<db::MeasurementId> ids = argument.at(2);
+    std::vector<db::Measurement> some = store.measurements(argument.at(0), argument.at(1), ids, kPageBytes);
+    // Of them there may be many, and a search reads their summaries.
+    for (db::Measurement& one : some) one.samples.clear();
+    return answer(list(some));
+  }
+  if (what == "measured") return answer(list(store.measured(argument.at(0), argument.at(1), argument.at(2))));
   if (what == "choice") return answer(to(store.find_choice(choice_key_of(argument.at(0)))));
   if (what == "chosen")
     return answer(to(store.chosen(choice_of(argument.at(0)), best_query_of(argument.at(1)))));
@@ -197,7 +223,11 @@ json answer_reader(db::Reader& store, db::JobId job, const json& question) {
     return answer({progress.states, progress.outcomes});
   }
   if (what == "cost_model") return answer(to(store.cost_model_of(job)));
-  if (what == "candidates") return answer(list(store.candidates(job, argument.at(0), argument.at(1))));
+  if (what == "candidates") {
+    const auto [some, last] =
+        store.candidates_after(job, argument.at(0), argument.at(1), argument.at(2), kPageBytes);
+    return answer({list(some), last});
+  }
   if (what == "confirmations") {
     json counts = json::array();
     for (const auto& [candidate, count] : store.confirmations(job))
@@ -240,7 +270,32 @@ std::vector<db::Measurement> RemoteReader::top_suspect(const db::BestQuery& quer
 }
 
 std::vector<db::Measurement> RemoteReader::history(db::WorkloadId workload, db::TargetId target, int limit) {
-  return measurements_of(ask("history", {workload, target, limit}));
+  const std::vector<db::MeasurementId> all = ask("history", {workload, target, limit});
+  std::vector<db::Measurement> found;
+  for (std::span<const db::MeasurementId> left(all); !left.empty();) {
+    const auto some = left.first(std::min(left.size(), kPageRows));
+    std::vector<db::Measurement> page = measurements_of(ask("measurements", {workload, target, some}));
+    // The others of them do not count any more.
+    if (page.empty()) {
+      left = left.subspan(some.size());
+      continue;
+    }
+    left = left.subspan(std::upper_bound(left.begin(), left.end(), page.back().id) - left.begin());
+    std::move(page.begin(), page.end(), std::back_inserter(found));
+  }
+  return found;
+}
+
+std::optional<db::Measurement> RemoteReader::measurement(db::WorkloadId workload, db::TargetId target,
+                                                         db::MeasurementId id) {
+  std::vector<db::Measurement> found =
+      measurements_of(ask("measurements", {workload, target, json::array({id})}));
+  return found.empty() ? std::optional<db::Measurement>() : std::move(found.front());
+}
+
+std::vector<db::Measurement> RemoteReader::measured(db::WorkloadId workload, db::TargetId target,
+                                                    const std::string& program) {
+  return measurements_of(ask("measured", {workload, target, program}));
 }
 
 std::optional<db::Choice> RemoteReader::find_choice(const db::ChoiceKey& key) {
@@ -284,8 +339,12 @@ std::optional<db::CostModelRecord> RemoteReader::cost_model_of(db::JobId) {
 std::vector<db::KnownCandidate> RemoteReader::candidates(db::JobId, db::WorkloadId workload,
                                                          db::TargetId target) {
   std::vector<db::KnownCandidate> known;
-  for (const json& value : ask("candidates", {workload, target})) known.push_back({value.at(0), value.at(1)});
-  return known;
+  for (db::CandidateId after = 0;;) {
+    const json page = ask("candidates", {workload, target, after});
+    if (page.at(0).empty()) return known;
+    for (const json& value : page.at(0)) known.push_back({value.at(0), value.at(1)});
+    after = page.at(1);
+  }
 }
 
 std::map<std::pair<db::WorkloadId, std::string>, db::MeasuredAgain> RemoteReader::confirmations(db::JobId) {

@@ -5,6 +5,7 @@
 #include <nlohmann/json_fwd.hpp>
 
 #include "db/reader.h"
+#include "db/store.h"
 
 namespace lathe::tracker {
 
@@ -22,6 +23,10 @@ class RemoteReader final : public db::Reader {
   std::vector<db::Measurement> top(const db::BestQuery& query, int limit) override;
   std::vector<db::Measurement> top_suspect(const db::BestQuery& query, int limit) override;
   std::vector<db::Measurement> history(db::WorkloadId workload, db::TargetId target, int limit) override;
+  std::optional<db::Measurement> measurement(db::WorkloadId workload, db::TargetId target,
+                                             db::MeasurementId id) override;
+  std::vector<db::Measurement> measured(db::WorkloadId workload, db::TargetId target,
+                                        const std::string& program) override;
   std::optional<db::Choice> find_choice(const db::ChoiceKey& key) override;
   std::optional<db::Measurement> chosen(const db::Choice& choice, const db::BestQuery& query) override;
   std::optional<db::CostModelRecord> latest_cost_model(db::TargetId target) override;
@@ -42,6 +47,6 @@ class RemoteReader final : public db::Reader {
 
 /// The answer to a question of a RemoteReader's, whose job is `job`. Throws nlohmann::json::exception or
 /// Error for one that none asks.
-nlohmann::json answer_reader(db::Reader& store, db::JobId job, const nlohmann::json& question);
+nlohmann::json answer_reader(db::Store& store, db::JobId job, const nlohmann::json& question);
 
 }  // namespace lathe::tracker

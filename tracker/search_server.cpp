@@ -137,7 +137,11 @@ SearchEnding SearchServer::serve() {
       // at() and get() throw for what is missing or of another type: malformed is the same as hostile.
       fail("a searcher's call is malformed: {}", error.what());
     }
-    write_search_frame(socket_, json_line(reply));
+    bytes = json_line(reply);
+    // No fault of the searcher's: it ends with these words.
+    if (bytes.size() > kSearchFrameLimit)
+      bytes = json_line({{"error", fmt::format("an answer of {} bytes is over the limit", bytes.size())}});
+    write_search_frame(socket_, bytes);
   }
   ending_.kept_bytes = quota_.bytes();
   return ending_;
@@ -379,9 +383,7 @@ void SearchServer::choose(const json& question) {
     const db::MeasurementId chosen = task.at(1);
     if (!workloads_.contains(workload)) fail("a choice is of no task of its job");
     // Else a choice of any number would decide what later builds of this model follow.
-    const std::vector<db::Measurement> measured = store_.history(workload, model_.target);
-    if (std::none_of(measured.begin(), measured.end(),
-                     [&](const db::Measurement& known) { return known.id == chosen; }))
+    if (!store_.measurement(workload, model_.target, chosen))
       fail("a choice is of what was not measured for its task");
     choice.tasks.push_back({workload, chosen});
   }

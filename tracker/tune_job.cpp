@@ -174,12 +174,9 @@ class FarmMeasurer final : public tuner::Measurer {
 
   /// Another job may have accepted what is too far off for this one.
   void recall(tuner::Measured pending, int64_t measurement) {
-    // Reader has no look-up of one measurement. Few come here: a search knows what was
-    // measured before it began.
-    for (const db::Measurement& known : store_.history(workloads_[pending.task], target_)) {
-      if (known.id != measurement) continue;
-      pending.seconds = known.seconds;
-      if (known.relative_error > request_.max_relative_error) pending.outcome = Outcome::kWrongResult;
+    if (const auto known = store_.measurement(workloads_[pending.task], target_, measurement)) {
+      pending.seconds = known->seconds;
+      if (known->relative_error > request_.max_relative_error) pending.outcome = Outcome::kWrongResult;
     }
     recalled_.push_back(std::move(pending));
   }

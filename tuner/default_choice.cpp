@@ -35,8 +35,8 @@ DefaultRecords default_records(db::Reader& store, const db::ChoiceKey& key, std:
     if (!workload) continue;
     // By program and not by trace: another trace may have been measured as the same program.
     const std::string print = default_fingerprint(task, target);
-    for (const db::Measurement& known : store.history(*workload, key.target))
-      if (known.program == print && known.threads == key.threads && (!device || known.device == *device) &&
+    for (const db::Measurement& known : store.measured(*workload, key.target, print))
+      if (known.threads == key.threads && (!device || known.device == *device) &&
           known.relative_error <= key.max_relative_error)
         found[*workload] = known;
   }

@@ -25,6 +25,27 @@ class BestTest : public ::testing::Test {
   Store& store_ = farm_.store;
 };
 
+/// What many jobs have measured grows without end; what a search learns of it does not.
+TEST_F(BestTest, HistoryIsOfTheNewestAndTheFastest) {
+  std::vector<MeasurementId> ids;
+  for (const float seconds : {5.0f, 1.0f, 3.0f, 2.0f, 9.0f, 8.0f}) {
+    farm_.measured(fmt::format("{}", seconds), {seconds});
+    ids.push_back(store_.latest(farm_.workload, farm_.target, 1).at(0).id);
+  }
+  const auto history = [&](int limit) { return store_.history_ids(farm_.workload, farm_.target, limit); };
+  EXPECT_EQ(history(6), ids);
+  EXPECT_EQ(history(4), (std::vector{ids[1], ids[3], ids[4], ids[5]}));
+  EXPECT_EQ(history(3), (std::vector{ids[1], ids[3], ids[5]}));
+  EXPECT_TRUE(history(0).empty());
+  std::vector<double> seconds;
+  for (const Measurement& known : store_.history(farm_.workload, farm_.target, 4))
+    seconds.push_back(known.seconds);
+  EXPECT_EQ(seconds, (std::vector{1.0, 2.0, 9.0, 8.0}));
+  // An end that is no measurement of theirs changes nothing.
+  EXPECT_FALSE(store_.measurement(farm_.workload, farm_.target + 1, ids[0]));
+  EXPECT_EQ(store_.measurements(farm_.workload, farm_.target, ids, 1).size(), 1u);
+}
+
 TEST_F(BestTest, NeedsConfirmation) {
   farm_.measured("fast", {1e-3f});
   EXPECT_FALSE(farm_.best());

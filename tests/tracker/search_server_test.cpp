@@ -1,7 +1,9 @@
 // What a searcher may ask, and what one that has become hostile gets.
 #include <nlohmann/json.hpp>
 
+#include "core/support/bounded_json.h"
 #include "tests/tracker/search_desk.h"
+#include "tracker/remote_reader.h"
 
 namespace lathe::tracker {
 namespace {
@@ -103,6 +105,53 @@ TEST(SearchServer, AnswersWhatASearchReads) {
   EXPECT_THROW(records->trial_end(other, theirs), Error);
   desk.leave();
   EXPECT_EQ(desk.error, fmt::format("trial {} is of another job", theirs));
+}
+
+/// Histories, as many jobs leave them, are more than one answer may have.
+TEST(RemoteReader, ReadsALongHistoryInPages) {
+  TemporaryFolder folder;
+  db::Store store(folder / "tuning.db");
+  const db::TargetId target = store.add_target({.name = kTarget});
+  const db::WorkloadId workload = store.add_workload({.digest = sha256("w"), .text = "w"});
+  const db::JobId job = store.create_job({.target = target, .tasks = {{.workload = workload}}});
+  const std::string large(4 << 20, 'x');
+  constexpr size_t kMany = 6;
+  for (size_t i = 0; i < kMany; ++i) measure(store, job, workload, std::to_string(i) + large);
+  size_t longest = 0;
+  RemoteReader records([&](const json& question) {
+    json answer = answer_reader(store, job, question);
+    longest = std::max(longest, json_line(answer).size());
+    return answer;
+  });
+  const std::vector<db::Measurement> history = records.history(workload, target, db::kHistory);
+  ASSERT_EQ(history.size(), kMany);
+  for (size_t i = 0; i < kMany; ++i) EXPECT_EQ(history[i].program[0], static_cast<char>('0' + i));
+  EXPECT_TRUE(history[0].samples.empty());
+  EXPECT_EQ(records.candidates(job, workload, target).size(), kMany);
+  EXPECT_LE(longest, 17u << 20);
+  EXPECT_EQ(records.history(workload, target, 2).size(), 2u);
+  EXPECT_EQ(records.measurement(workload, target, history[3].id)->program, history[3].program);
+  EXPECT_FALSE(records.measurement(workload + 1, target, history[3].id));
+  EXPECT_EQ(records.measured(workload, target, history[5].program).at(0).id, history[5].id);
+  EXPECT_TRUE(records.measured(workload, target, "another").empty());
+}
+
+/// Nor is it to blame: three such answers had failed its job.
+TEST(SearchServer, SaysThatAnAnswerIsTooLong) {
+  TemporaryFolder folder;
+  db::Store store(folder / "tuning.db");
+  EchoFarm farm;
+  const db::ServedJob job = store.add_served_job({.owner = "alice", .model_name = "net"});
+  int ends[2];
+  ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
+  write_search_frame(ends[0], R"({"call": "order"})");
+  shutdown(ends[0], SHUT_WR);
+  const std::string long_one(kSearchFrameLimit, 'x');
+  SearchServer(ends[1], {.request = kRequest, .machine = long_one}, job, store, farm).serve();
+  std::string answer;
+  ASSERT_TRUE(read_search_frame(ends[0], answer));
+  EXPECT_NE(answer.find("bytes is over the limit"), std::string::npos);
+  close(ends[0]), close(ends[1]);
 }
 
 /// By what a searcher says of a workload, all jobs with it would believe or expel their workers.
