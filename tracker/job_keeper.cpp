@@ -319,18 +319,26 @@ void JobKeeper::start(db::Store& store, const db::ServedJob& job, DeviceClass de
   search.device = std::move(device);
   // One thread a search, for it waits in read(): searches are few (--searches), and simple to follow so.
   search.thread = std::thread([this, &search] {
+    std::optional<db::Store> own;
     try {
-      db::Store own(settings_.database);
-      run(search, own);
-      // What it left to be measured is for nobody.
-      // Only after the searcher's end, and only where it will not go on: a paused job's trials
-      // stay, and are measured.
-      if (db::is_final(own.served_job(search.job.id).state)) cancel_trials(own, search.job.id);
+      own.emplace(settings_.database);
+      run(search, *own);
     } catch (const std::exception& error) {  // the disk: it runs again when there is room
       log(fmt::format("job {}: {}", search.job.uuid, error.what()));
       // Until keep() starts it again; a full disk does not empty within a round.
       std::this_thread::sleep_for(std::chrono::seconds(1));
     }
+    // Who cancels a job finds a search that has ended, or leaves its trials to this.
+    std::lock_guard deciding(deciding_);
+    try {
+      // What it left to be measured is for nobody.
+      // Only after the searcher's end, and only where it will not go on: a paused job's trials
+      // stay, and are measured.
+      if (own && db::is_final(own->served_job(search.job.id).state)) cancel_trials(*own, search.job.id);
+    } catch (const std::exception& error) {
+      log(fmt::format("job {}: {}", search.job.uuid, error.what()));
+    }
+    own.reset();
     std::lock_guard ended(mutex_);
     search.ended = true;
     awake_ = true;
