@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "core/support/bounded_json.h"
 #include "tracker/api_impl.h"
@@ -36,18 +37,21 @@ Response Api::Impl::events(const Call& call, db::ServedJobId id) {
     response.first_event = *id_told;
   }
   // Called by the server every kEventPause (http_server.cpp), on its thread; `last` ends the stream.
-  response.events = [this, id, open, user, token = call.request.token](int64_t after, bool& last) {
+  response.events = [this, id, open, user, token = call.request.token, look = true](int64_t after,
+                                                                                    bool& last) mutable {
     const Worked worked(work, user);
     std::vector<http::Event> list;
     // Asked each time, several times a second: S5 gives five seconds.
     last = !principals.find(token);  // revoked meanwhile
     if (last) return list;
     // Whether it is over is asked first: what was told before that is then in the list.
-    last = id != 0 && db::is_final(store.served_job(id).state);
+    // Not each time, for its row has its report.
+    last = id != 0 && std::exchange(look, false) && db::is_final(store.served_job(id).state);
     // The thread is everybody's: a long past goes out a piece at a time.
     constexpr int kAtOnce = 200;
     for (db::Event& event : store.served_events_after(id, after, kAtOnce)) {
       std::string data = std::move(event.body);
+      look |= event.kind == "state";
       if (event.kind == "state" && event.served_job)
         data = json_line(job_json(store.served_job(*event.served_job), store));
       if (event.kind.starts_with(kScheduleEvent)) data = "{}";  // long: its route has it

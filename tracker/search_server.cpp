@@ -26,6 +26,8 @@ using nlohmann::json;
 // Beyond anything a compiler makes of a model, and small enough that what is held of them fits in memory.
 constexpr size_t kMostTasks = 100'000, kMostCandidates = 4096, kMostCheckpoint = size_t{1} << 30;
 constexpr int kToldDepth = 8;
+// Lists of jobs and pages read the last of these again and again. A model of 300 tasks has some 100 KiB.
+constexpr size_t kMostTold = 1 << 20;
 constexpr auto kLongestPoll = std::chrono::milliseconds(1000);
 
 /// What a searcher may have its candidates measured with. It compiles a user's model, so it is only as good
@@ -63,7 +65,8 @@ bool is_told(std::string_view kind) {
 
 /// The JSON in `text`, written anew: what this gives can be read by whoever reads JSON, a page or a recursive
 /// one.
-std::string clean_json(const std::string& text, const char* what) {
+std::string clean_json(const std::string& text, const char* what, size_t most = kMostTold) {
+  if (text.size() > most) fail("a searcher's {} has {} bytes, more than {}", what, text.size(), most);
   const json value = parse_bounded_json(text, kToldDepth, what);
   // Parsed and written again, for what is passed on: duplicate keys, odd numbers and bytes that
   // are no UTF-8 end here.
@@ -220,7 +223,9 @@ json SearchServer::answer(const json& question) {
 void SearchServer::tell(const json& question) {
   const std::string& kind = question.at("kind").get_ref<const std::string&>();
   if (!is_told(kind)) fail("a searcher tells of `{}`, which is unknown", kind);
-  const std::string body = clean_json(question.at("body"), "news");
+  // Schedules with their machine code are for those alone who ask for them.
+  const std::string body =
+      clean_json(question.at("body"), "news", kind.starts_with(kScheduleEvent) ? SIZE_MAX : kMostTold);
   quota_.take_text(body.size());
   store_.add_served_event(served_.id, kind, body);
 }

@@ -351,11 +351,28 @@ TEST(SearchServer, FillsNoDatabase) {
   EXPECT_EQ(traces.second, 0u);
   const auto news = ended(kAlmostAll, [&](SearchLink& link, const JobRows&) {
     link.tell("progress", "{}");
-    link.tell("progress", json(text).dump());
+    link.tell("schedule/0", json(text).dump());
   });
   EXPECT_EQ(news.first, traces.first);
   const auto again = ended(0, [](SearchLink& link, const JobRows&) { link.begin(start_of("another")); });
   EXPECT_EQ(again.first, "a searcher begins twice");
+}
+
+/// Which each list of jobs reads, of each job.
+TEST(SearchServer, TellsNoMegabytesToWhoeverLists) {
+  const auto refusal = [](const std::function<void(SearchLink&, const std::string&)>& tell) {
+    Desk desk;
+    SearchLink link(desk.ends[0]);
+    const std::string large = json(std::string(1 << 20, 't')).dump();
+    EXPECT_THROW(tell(link, large), Error);
+    desk.leave();
+    return desk.error;
+  };
+  for (const char* kind : {"progress", "tasks", "task_state", "disturbance"})
+    EXPECT_EQ(refusal([&](SearchLink& link, const std::string& large) { link.tell(kind, large); }),
+              "a searcher's news has 1048578 bytes, more than 1048576");
+  EXPECT_EQ(refusal([](SearchLink& link, const std::string& large) { link.deliver(large, ""); }),
+            "a searcher's report has 1048578 bytes, more than 1048576");
 }
 
 /// Many jobs that each keep what a job may are bounded together, the ended ones included.
@@ -369,8 +386,8 @@ TEST(SearchServer, KeepsNoMoreThanItsOwnerMay) {
   {
     SearchLink link(desk.ends[0]);
     link.begin(start_of("a workload"));
-    link.tell("progress", json(std::string(1 << 20, 't')).dump());
-    EXPECT_THROW(link.tell("progress", json(std::string(2 << 20, 't')).dump()), Error);
+    link.tell("schedule/0", json(std::string(1 << 20, 't')).dump());
+    EXPECT_THROW(link.tell("schedule/0", json(std::string(2 << 20, 't')).dump()), Error);
   }
   desk.leave();
   EXPECT_EQ(desk.error,
