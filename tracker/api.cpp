@@ -118,6 +118,17 @@ Principal Api::Impl::authorize(const Request& request, const Route* route) {
   return *principal;
 }
 
+/// Throws Refused for who has asked for too much.
+void Api::Impl::require_time(const Principal& principal) {
+  // Not an administrator, who may have come to see why it is slow.
+  const double wait = work.wait(principal.name, Worked::seconds(CLOCK_MONOTONIC));
+  if (wait > 0 && principal.role != Role::kAdmin)
+    throw Refused{429,
+                  fmt::format("{} has asked for more than {:.0f}% of this service's time for answers",
+                              principal.name, 100 * defaults::kWorkOfOne),
+                  {{"Retry-After", fmt::format("{:.0f}", std::ceil(wait))}}};
+}
+
 Response Api::Impl::dispatch(const Request& request) {
   std::string part;
   bool known_path = false;
@@ -127,13 +138,8 @@ Response Api::Impl::dispatch(const Request& request) {
     throw Refused{known_path ? 405 : 404, "there is nothing here; GET /openapi.json lists what is", {}};
   // Asked again: a token may have been revoked while a body came.
   const Principal principal = authorize(request, route);
-  // Not an administrator, who may have come to see why it is slow.
-  const double wait = work.wait(principal.name, Worked::seconds(CLOCK_MONOTONIC));
-  if (wait > 0 && principal.role != Role::kAdmin)
-    throw Refused{429,
-                  fmt::format("{} has asked for more than {:.0f}% of this service's time for answers",
-                              principal.name, 100 * defaults::kWorkOfOne),
-                  {{"Retry-After", fmt::format("{:.0f}", std::ceil(wait))}}};
+  // An upload was let in by admit(), and was charged as it came.
+  if (!request.sink) require_time(principal);
   const Worked worked(work, principal.name);
   return (this->*route->handle)({request, principal, part});
 }
@@ -172,7 +178,10 @@ std::optional<Response> Api::admit(const Request& request) {
   std::string part;
   bool known_path = false;
   try {
-    impl_->authorize(request, impl_->find(request, part, known_path));
+    const Impl::Route* route = impl_->find(request, part, known_path);
+    const Principal principal = impl_->authorize(request, route);
+    // Before the body, which costs time as it comes.
+    if (route && route->handle == &Impl::put_blob) impl_->require_time(principal);
     return std::nullopt;
   } catch (const Refused& refused) {
     return refusal(refused);

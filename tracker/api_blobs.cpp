@@ -2,6 +2,7 @@
 
 #include <climits>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "core/support/bounded_json.h"
 #include "core/support/digest.h"
@@ -16,9 +17,11 @@ namespace {
 
 /// A model that is on its way here.
 struct Upload final : http::Sink {
-  Upload(ContentStore& store, const Principal& user) : incoming(store, {user.name, user.model_bytes}) {}
+  Upload(ContentStore& store, const Principal& user, WorkShares& shares)
+      : work(shares), name(user.name), incoming(store, {user.name, user.model_bytes}) {}
   // On the server's thread, between two reads of the socket: a write to the page cache, no wait for the disk.
   void add(std::string_view bytes) override {
+    const Worked worked(work, name);
     try {
       incoming.add(bytes);
     } catch (const ShareFull& full) {
@@ -27,22 +30,27 @@ struct Upload final : http::Sink {
   }
   // On a thread for the disk: an fsync of gigabytes takes seconds, in which others are to be answered.
   void complete() override { incoming.sync(); }
+  WorkShares& work;
+  const std::string name;
   ContentStore::Incoming incoming;
 };
 
 }  // namespace
 
-/// Those of jobs that have not ended.
+/// Those of jobs that have not ended. Where the store is full, each piece of an upload asks: the database is
+/// looked through only when something has happened, and a job that comes or ends is an event.
 ContentStore::Pinned Api::Impl::models_in_use() {
-  ContentStore::Pinned models;
+  const int64_t now = store.last_event();
+  if (std::exchange(pinned_at, now) == now) return pinned;
+  pinned.clear();
   // Paused ones too: they go on with the same model, whenever that is.
   for (const db::JobState state : {db::JobState::kQueued, db::JobState::kRunning, db::JobState::kStopped})
     for (const db::ServedJob& job : store.served_jobs({.state = state, .limit = INT_MAX})) try {
-        models[string_member(parse_bounded_json(job.request, 8, "a job"), "model_digest")].insert(job.owner);
+        pinned[string_member(parse_bounded_json(job.request, 8, "a job"), "model_digest")].insert(job.owner);
       } catch (const Error&) {
         // A row that is not ours to read needs no model, and keeps nobody else from uploading.
       }
-  return models;
+  return pinned;
 }
 
 Response Api::Impl::has_blob(const Call& call) {
@@ -76,7 +84,7 @@ std::shared_ptr<http::Sink> Api::sink(const http::Request& request) {
   // admit() has let it in; the file of principals may have changed in between. handle() says so then.
   const std::optional<Principal> user = impl_->principals.find(request.token);
   if (!user) return nullptr;
-  return std::make_shared<Upload>(impl_->models, *user);
+  return std::make_shared<Upload>(impl_->models, *user, impl_->work);
 }
 
 }  // namespace lathe::tracker

@@ -29,6 +29,9 @@ struct Api::Impl {
   std::map<std::string, int> streams;  // open ones, by user
   WorkShares work{defaults::kWorkOfOne, defaults::kWorkAtOnce};
 
+  ContentStore::Pinned pinned;  // models_in_use(), as of this event
+  int64_t pinned_at = -1;
+
   struct Call {
     const http::Request& request;
     Principal principal;
@@ -47,6 +50,7 @@ struct Api::Impl {
   static bool matches(std::string_view pattern, std::string_view path, std::string& part);
   const Route* find(const http::Request& request, std::string& part, bool& known_path) const;
   Principal authorize(const http::Request& request, const Route* route);
+  void require_time(const Principal& principal);
   http::Response dispatch(const http::Request& request);
 
   // What the handlers have in common (api_jobs.cpp). Each throws Refused.
