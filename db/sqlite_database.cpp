@@ -33,6 +33,14 @@ std::string immutable_uri(const std::string& path) {
 /// RLIMIT_FSIZE gives EFBIG and a quota EDQUOT, which SQLite both reports as IOERR_WRITE.
 bool is_disk_full(int code) { return code == SQLITE_FULL || code == SQLITE_IOERR_WRITE; }
 
+/// Of a text its bytes, as servers have it; SQLite has none before 3.43.
+void octet_length(sqlite3_context* context, int, sqlite3_value** values) {
+  if (sqlite3_value_type(values[0]) == SQLITE_NULL)
+    sqlite3_result_null(context);
+  else
+    sqlite3_result_int64(context, sqlite3_value_bytes(values[0]));
+}
+
 // Of one value: four times what a whole job of the default budget may keep. SQLite's own is 1 GB.
 constexpr int kMostValueBytes = 256 << 20;
 
@@ -223,6 +231,8 @@ SqliteDatabase::SqliteDatabase(const std::string& path, Access access, std::chro
   try {
     if (code != SQLITE_OK) raise(code);
     sqlite3_limit(handle_, SQLITE_LIMIT_LENGTH, kMostValueBytes);
+    sqlite3_create_function_v2(handle_, "octet_length", 1, SQLITE_UTF8 | SQLITE_DETERMINISTIC, nullptr,
+                               octet_length, nullptr, nullptr, nullptr);
     // SQLite retries by itself, with pauses; nothing above this retries.
     sqlite3_busy_timeout(handle_, static_cast<int>(busy_timeout.count()));
     // Reads the header and the schema: a file that is no database fails here, before anything is changed.

@@ -138,7 +138,18 @@ bool Store::set_served_state(ServedJobId id, JobState state, const std::string& 
   database_->run("UPDATE served_job SET state = ?, message = ?, started_ms = ?, ended_ms = ? WHERE id = ?",
                  {to_string(state), message, starts ? now : job.started_ms, is_final(state) ? now : 0, id});
   // In the same transaction: no search goes on that nobody has asked for.
-  if (job.job && is_final(state)) set_job_state(*job.job, state, message);
+  if (job.job && is_final(state)) {
+    set_job_state(*job.job, state, message);
+    // Nothing goes on from these any more, and an owner's jobs are bounded in what they keep.
+    Query left = database_->query(
+        "SELECT coalesce(sum(octet_length(checkpoint)), 0) FROM job_task WHERE job = ?", {*job.job});
+    CHECK(left.step());
+    database_->run(
+        "UPDATE served_job SET kept_bytes = CASE WHEN kept_bytes > ?1 THEN kept_bytes - ?1 ELSE 0 END "
+        "WHERE id = ?2",
+        {left.integer(), id});
+    database_->run("UPDATE job_task SET checkpoint = NULL WHERE job = ?", {*job.job});
+  }
   add_served_event(id, "state", "{}");
   transaction.commit();
   return true;
@@ -180,11 +191,12 @@ StoredByJob Store::stored_by(ServedJobId id) {
   const JobId search = served_job(id).job.value_or(0);
   Query tasks = database_->query("SELECT count(*) FROM job_task WHERE job = ?", {search});
   Query trials = database_->query(
-      "SELECT count(*), coalesce(sum(length(trace) + length(program) + length(settings)), 0) "
+      "SELECT count(*), coalesce(sum(octet_length(trace) + octet_length(program) + octet_length(settings)), "
+      "0) "
       "FROM trial JOIN candidate ON candidate.id = trial.candidate WHERE job = ?",
       {search});
   Query events = database_->query(
-      "SELECT count(*), coalesce(sum(length(body)), 0) FROM event WHERE served_job = ?", {id});
+      "SELECT count(*), coalesce(sum(octet_length(body)), 0) FROM event WHERE served_job = ?", {id});
   CHECK(tasks.step() && trials.step() && events.step());
   StoredByJob stored{.tasks = tasks.integer(), .trials = trials.integer(), .events = events.integer()};
   stored.bytes = trials.integer() + events.integer();

@@ -16,6 +16,10 @@ constexpr int64_t kRowBytes = 256;         // of a row besides its texts
 
 int64_t bytes_of(size_t rows, size_t texts) { return static_cast<int64_t>(texts + rows * kRowBytes); }
 
+QuotaError no_room() {
+  return QuotaError("the database has no more room for its owner: an administrator can raise `kept-gib=`");
+}
+
 // A job has trials or seconds; parse_job_request refuses one without either.
 int64_t searched(const JobRequest& request) {
   constexpr double kMost = int64_t{1} << 40;
@@ -53,8 +57,7 @@ void SearchQuota::require(int64_t trials, int64_t bytes) const {
         fmt::format("its search asks for more than {} trials, which a job of {} may have with "
                     "confirmations",
                     most_trials(), searched_));
-  if (bytes_ + bytes > room_)
-    throw QuotaError("the database has no more room for its owner: an administrator can raise `kept-gib=`");
+  if (bytes > room_ - bytes_ - state_) throw no_room();
   if (bytes_ + bytes > most_bytes())
     throw QuotaError(
         fmt::format("its search wants to keep more than {} MiB, which a job of {} trials may by now",
@@ -73,6 +76,12 @@ void SearchQuota::take_text(size_t bytes) {
   const int64_t all = static_cast<int64_t>(bytes) + kRowBytes;
   require(0, all);
   bytes_ += all;
+}
+
+void SearchQuota::keep_state(size_t bytes) {
+  const auto now = static_cast<int64_t>(bytes);
+  if (now > state_ && now > room_ - bytes_) throw no_room();
+  state_ = now;
 }
 
 // Texts stay counted: the farm has read them, and a flood of known candidates is a flood.

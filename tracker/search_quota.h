@@ -32,12 +32,15 @@ class SearchQuota {
   /// Throws QuotaError, and nothing is taken, when that is more than is left.
   void take_trials(size_t count, size_t bytes);
   void take_text(size_t bytes);
+  /// What the job's next life would go on from has so many bytes now. Throws QuotaError where its owner has
+  /// no room for more than before.
+  void keep_state(size_t bytes);
   /// Some of what was taken was not needed.
   void return_trials(size_t count);
   /// Nothing of take_trials(count, bytes) came to be.
   void give_back(size_t count, size_t bytes);
-  /// Taken by all its lives.
-  int64_t bytes() const { return bytes_; }
+  /// Taken by all its lives, and kept now.
+  int64_t bytes() const { return bytes_ + state_; }
 
  private:
   int64_t most_trials() const;
@@ -48,6 +51,7 @@ class SearchQuota {
   const int64_t room_;
   int64_t tasks_ = 0;
   double seconds_ = 0;
+  int64_t state_ = 0;
   int64_t trials_, bytes_;  // taken
 };
 

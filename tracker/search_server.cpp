@@ -103,6 +103,13 @@ SearchServer::SearchServer(int socket, SearchOrder order, db::ServedJob job, db:
       silence_(silence),
       quota_(parse_job_request(order_.request), store_.stored_by(served_.id),
              room_beside(kept_bytes, store_.kept_by_owner(served_.owner, served_.id))) {
+  // Of its last life.
+  if (served_.job) {
+    for (const db::JobTask& task : store_.job_tasks(*served_.job))
+      workloads_[task.workload] = task.checkpoint.size();
+    if (const auto model = store_.cost_model_of(*served_.job)) model_bytes_ = model->model.size();
+    quota_.keep_state(checkpoint_bytes() + model_bytes_);
+  }
   note_kept();
 }
 
@@ -118,7 +125,17 @@ SearchServer::~SearchServer() {
 }
 
 /// So that other jobs of the owner leave it its part, also after a crash of ours.
-void SearchServer::note_kept() { store_.set_served_kept(served_.id, quota_.bytes()); }
+void SearchServer::note_kept() {
+  // Of a job that was ended meanwhile nobody goes on: see set_served_state.
+  const bool over = db::is_final(store_.served_job(served_.id).state);
+  store_.set_served_kept(served_.id, quota_.bytes() - (over ? static_cast<int64_t>(checkpoint_bytes()) : 0));
+}
+
+size_t SearchServer::checkpoint_bytes() const {
+  size_t bytes = 0;
+  for (const auto& [workload, size] : workloads_) bytes += size;
+  return bytes;
+}
 
 SearchEnding SearchServer::serve() {
   // Between two calls it prepares a model, or builds a module. A model may be made so that this never ends.
@@ -278,7 +295,7 @@ json SearchServer::begin(const json& question) {
             .target = rows.target,
             .threads = start.threads,
             .max_relative_error = parse_job_request(order_.request).max_relative_error};
-  for (const db::WorkloadId workload : rows.workloads) workloads_[workload] = 0;
+  for (const db::WorkloadId workload : rows.workloads) workloads_.try_emplace(workload, 0);
   return {{"job", rows.job}, {"uuid", rows.uuid}, {"target", rows.target}, {"workloads", rows.workloads}};
 }
 
@@ -331,11 +348,13 @@ void SearchServer::checkpoint(const json& question) {
     // A checkpoint replaces the last one of its task: what counts is the sum of the newest.
     known->second = checkpoint.tasks.back().bytes.size();
   }
-  size_t bytes = 0;
-  for (const auto& [workload, size] : workloads_) bytes += size;
+  const size_t bytes = checkpoint_bytes();
   if (bytes > kMostCheckpoint) fail("a searcher's checkpoints are {} bytes", bytes);
-  if (const json& model = question.at("model"); !model.is_null())
+  if (const json& model = question.at("model"); !model.is_null()) {
     checkpoint.model = {model.at(0), model.at(1), model.at(2), model.at(3)};
+    model_bytes_ = checkpoint.model->bytes.size();
+  }
+  quota_.keep_state(bytes + model_bytes_);
   StoreJobWriter(store_).checkpoint(checkpoint);
   note_kept();
 }

@@ -53,6 +53,7 @@ class SearchServer {
   void tell(const nlohmann::json& question);
   void require_begun() const;
   void note_kept();
+  size_t checkpoint_bytes() const;
 
   const int socket_;
   const SearchOrder order_;
@@ -63,6 +64,7 @@ class SearchServer {
   db::JobId job_ = 0;                           // of the search, once it has begun
   db::ChoiceKey model_;                         // of its builds
   std::map<db::WorkloadId, size_t> workloads_;  // with the bytes of their checkpoints
+  size_t model_bytes_ = 0;                      // of its cost model
   SearchQuota quota_;
   double flops_ = 0;  // of one run of the model, in all tasks
   std::set<std::vector<int64_t>>

@@ -398,6 +398,32 @@ TEST(SearchServer, KeepsNoMoreThanItsOwnerMay) {
   EXPECT_EQ(desk.store.kept_by_owner(desk.job.owner, desk.job.id), 1 << 20);
 }
 
+/// They stay in the database for as long as the job is not over, and its cost model for ever.
+TEST(SearchServer, CountsItsCheckpoints) {
+  Desk desk(0, 3 << 20);
+  const std::string large(1 << 20, 'c');
+  {
+    SearchLink link(desk.ends[0]);
+    const JobRows rows = link.begin(start_of("a workload"));
+    const auto checkpoint = [&](const std::string& bytes, const std::string& model) {
+      link.checkpoint({.tasks = {{rows.workloads[0], bytes}}, .model = {{model, 5, 0.5, 0.25}}});
+    };
+    checkpoint(large, "m");
+    // In the place of the last one.
+    checkpoint(large + large, large.substr(1 << 19));
+    const int64_t kept = desk.store.kept_by_owner(desk.job.owner);
+    EXPECT_GT(kept, 5 << 19);
+    EXPECT_LT(kept, 3 << 20);
+    EXPECT_THROW(checkpoint(large + large, large), Error);
+  }
+  desk.leave();
+  EXPECT_EQ(desk.error,
+            "the database has no more room for its owner: an administrator can raise `kept-gib=`");
+  EXPECT_TRUE(desk.store.set_served_state(desk.job.id, db::JobState::kCancelled));
+  EXPECT_LT(desk.store.kept_by_owner(desk.job.owner), 2 << 20) << "nobody goes on from them";
+  EXPECT_EQ(desk.store.job_tasks(*desk.store.served_job(desk.job.id).job).at(0).checkpoint, "");
+}
+
 /// What an earlier life of the searcher has written counts.
 TEST(SearchServer, CountsWhatIsThere) {
   Desk desk;
