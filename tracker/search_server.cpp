@@ -364,7 +364,8 @@ json SearchServer::race(const json& question) {
   // Each holds a worker for minutes, and no quota counts them.
   const std::vector<int64_t> dims = question.at("dims");
   // And of one size once; sizes are few, and one race is over before the next begins.
-  constexpr size_t kMostRaces = 64;
+  constexpr size_t kMostRaces = 64, kMostDims = 64;
+  if (dims.size() > kMostDims) fail("a searcher races at {} numbers", dims.size());
   if (!raced_dims_.insert(dims).second) fail("a searcher races for the second time");
   if (raced_dims_.size() > kMostRaces) fail("a searcher races at more than {} sizes", kMostRaces);
   if (race_ != 0) fail("a searcher races while its last race goes on");

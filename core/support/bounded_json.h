@@ -9,7 +9,8 @@
 namespace lathe {
 
 /// The value that `text` holds; a discarded one when it is no JSON. Throws Error, with `what` in the message,
-/// when arrays and objects stand in each other more than `depth` deep.
+/// when arrays and objects stand in each other more than `depth` deep, or when it has more than two million
+/// values.
 nlohmann::json parse_bounded_json(std::string_view text, int depth, std::string_view what);
 
 /// The string under `key`; "" where `json` is no object, has none, or something else there.

@@ -187,6 +187,13 @@ TEST(SearchServer, KeepsNoMoreThanASearchNeeds) {
   EXPECT_EQ(desk.store.job(rows.job).seconds_used, 0) << "time comes back to nobody";
 }
 
+/// A byte of which takes 25 of memory.
+std::string many_lists() {
+  std::string text;
+  for (int i = 0; i < (2 << 20); ++i) text += "[],";
+  return text;
+}
+
 TEST(SearchServer, EndsWithWhoeverSendsNonsense) {
   const std::pair<std::string, std::string> cases[] = {
       {"", "a searcher's call is no JSON"},
@@ -197,6 +204,7 @@ TEST(SearchServer, EndsWithWhoeverSendsNonsense) {
       {R"({"call": "begin", "model": 3})", "a searcher's call is malformed"},
       {R"({"call": "tell", "kind": "progress"})", "a searcher's call is malformed"},
       {std::string(100'000, '['), "a searcher's call is nested more than 16 deep"},
+      {"[" + many_lists() + "1]", "a searcher's call has more than 2097152 values"},
       {R"({"call": "tell", "kind": "state", "body": "{}"})", "a searcher tells of `state`, which is unknown"},
       {R"({"call": "tell", "kind": "schedule/1\ndata: x", "body": "{}"})", "a searcher tells of `schedule/1"},
       {R"({"call": "tell", "kind": "progress", "body": "<script>"})", "a searcher's news is no JSON"},
