@@ -91,14 +91,21 @@ ServedJob Store::served_job(ServedJobId id) {
 std::vector<ServedJob> Store::served_jobs(const ServedJobQuery& query) {
   // Newest first along the primary key: a page ends when it is full, however many jobs there are.
   std::vector<ServedJob> jobs;
-  const std::string state(query.state ? to_string(*query.state) : "");
-  for (Query row = database_->query(fmt::format("{}WHERE (?1 = '' OR state = ?1) AND (?2 = '' OR owner = ?2) "
-                                                "AND (?3 = '' OR model_name = ?3) AND (?4 = 0 OR id < ?4) "
-                                                "ORDER BY id DESC LIMIT ?5",
-                                                kSelectServed),
-                                    {state, query.owner, query.model, query.before, query.limit});
-       row.step();)
-    jobs.push_back(read_served(row));
+  // The conditions are spelled out (no "? = '' OR ...") so that indexes serve them. That of the states that
+  // are not final must be named, and asked for by the words that made it.
+  std::string sql(kSelectServed);
+  std::vector<Value> values;
+  if (query.state && !is_final(*query.state))
+    sql += database_->by_index("served_job_open") + " WHERE state IN ('queued', 'running', 'stopped')";
+  else
+    sql += "WHERE id > 0";
+  if (query.state) sql += " AND state = ?", values.emplace_back(to_string(*query.state));
+  if (!query.owner.empty()) sql += " AND owner = ?", values.emplace_back(query.owner);
+  if (!query.model.empty()) sql += " AND model_name = ?", values.emplace_back(query.model);
+  if (query.before != 0) sql += " AND id < ?", values.emplace_back(query.before);
+  sql += " ORDER BY id DESC LIMIT ?";
+  values.emplace_back(query.limit);
+  for (Query row = database_->query(sql, values); row.step();) jobs.push_back(read_served(row));
   return jobs;
 }
 

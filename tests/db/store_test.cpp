@@ -299,6 +299,40 @@ TEST_F(StoreTest, GroupIsAllOrNothing) {
   EXPECT_EQ(events[0].kind, "result");
 }
 
+/// Of all jobs that an owner ever had, what their searches stood at would be most of the database.
+TEST_F(StoreTest, AFinalJobKeepsNoCheckpoint) {
+  const ServedJob job = store_.add_served_job({.owner = "alice", .model_name = "net"});
+  store_.set_served_search(job.id, farm_.job);
+  store_.checkpoint_task(farm_.job, farm_.workload, 1, "\xff twelve bytes");
+  const int64_t texts = store_.stored_by(job.id).bytes;
+  store_.add_served_event(job.id, "progress", "\"\xc3\xa9\"");
+  EXPECT_EQ(store_.stored_by(job.id).bytes, texts + 4) << "bytes, not letters";
+  store_.set_served_kept(job.id, 100);
+  EXPECT_TRUE(store_.set_served_state(job.id, JobState::kStopped));
+  EXPECT_NE(store_.job_tasks(farm_.job).at(0).checkpoint, "");
+  EXPECT_TRUE(store_.set_served_state(job.id, JobState::kFailed));
+  EXPECT_EQ(store_.job_tasks(farm_.job).at(0).checkpoint, "");
+  EXPECT_EQ(store_.kept_by_owner("alice"), 100 - 14);
+}
+
+TEST_F(StoreTest, ServedJobsOfAState) {
+  std::vector<ServedJobId> ids;
+  for (const char* owner : {"alice", "bob", "alice"})
+    ids.push_back(store_.add_served_job({.owner = owner, .model_name = "net"}).id);
+  store_.set_served_state(ids[0], JobState::kDone);
+  const auto found = [&](const ServedJobQuery& query) {
+    std::vector<ServedJobId> found;
+    for (const ServedJob& job : store_.served_jobs(query)) found.push_back(job.id);
+    return found;
+  };
+  EXPECT_EQ(found({}), (std::vector{ids[2], ids[1], ids[0]}));
+  EXPECT_EQ(found({.state = JobState::kQueued}), (std::vector{ids[2], ids[1]}));
+  EXPECT_EQ(found({.state = JobState::kDone}), std::vector{ids[0]});
+  EXPECT_EQ(found({.owner = "alice", .before = ids[2]}), std::vector{ids[0]});
+  EXPECT_EQ(found({.state = JobState::kQueued, .owner = "bob", .model = "net"}), std::vector{ids[1]});
+  EXPECT_TRUE(found({.model = "another"}).empty());
+}
+
 TEST_F(StoreTest, ArtifactsAndCostModels) {
   CandidateId candidate = store_.trial(farm_.leased("t").trial).candidate;
   EXPECT_EQ(store_.find_artifact(candidate, "llvm-19"), std::nullopt);
