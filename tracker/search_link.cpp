@@ -80,7 +80,7 @@ json SearchLink::call(const char* name, json arguments) {
   std::lock_guard lock(mutex_);
   write_search_frame(socket_, bytes);
   if (!read_search_frame(socket_, bytes)) fail("the tracker is gone");
-  json answer = parse_bounded_json(bytes, kSearchDepth, "the tracker's answer");
+  json answer = parse_bounded_json(bytes, kSearchDepth, "the tracker's answer", kSearchFrameLimit);
   if (!answer.is_object()) fail("the tracker's answer is no JSON");
   // The one call that answers so is "race", where going on without is possible.
   if (answer.contains("error")) throw Error(answer.at("error").get<std::string>());

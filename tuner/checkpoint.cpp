@@ -106,7 +106,7 @@ std::string to_bytes(const TaskCheckpoint& checkpoint) {
 
 TaskCheckpoint parse_task_checkpoint(std::string_view bytes) {
   // The database may be anybody's.
-  const json value = parse_bounded_json(bytes, kDepth, "a checkpoint");
+  const json value = parse_bounded_json(bytes, kDepth, "a checkpoint", bytes.size());
   try {
     if (value.at("version") != kVersion) fail("a checkpoint is of another version");
     TaskCheckpoint checkpoint{.shared = shared_of(value.at("shared")),

@@ -108,9 +108,14 @@ bool has_fewer_parts(const Poly& a, const Poly& b) {
 }
 
 size_t count_divisions(const Poly& p) {
-  return static_cast<size_t>(std::count_if(p.terms.begin(), p.terms.end(), [](const Term& term) {
-    return as_division(term, BinaryOp::kFloorDiv) || as_division(term, BinaryOp::kFloorMod);
-  }));
+  // In products, too: the partner of x % n, with n a variable, is n * (x // n).
+  size_t count = 0;
+  for (const Term& term : p.terms)
+    count += static_cast<size_t>(std::ranges::count_if(term.factors, [](const Expr& factor) {
+      const Binary* b = factor.as<Binary>();
+      return b && (b->op == BinaryOp::kFloorDiv || b->op == BinaryOp::kFloorMod);
+    }));
+  return count;
 }
 
 /// p // divisor. Multiples of the divisor come out of any floor division exactly; the steps after that look

@@ -6,10 +6,8 @@
 
 namespace lathe {
 
-nlohmann::json parse_bounded_json(std::string_view text, int depth, std::string_view what) {
+nlohmann::json parse_bounded_json(std::string_view text, int depth, std::string_view what, size_t most) {
   using nlohmann::json;
-  // A value takes some 40 bytes of memory, and as little as two or three of text.
-  constexpr size_t kMostValues = size_t{2} << 20;
   size_t values = 0;
   // While parsing, so that a value too deep to be walked by recursion never exists.
   auto bounded = [&](int at, json::parse_event_t event, json&) {
@@ -17,8 +15,8 @@ nlohmann::json parse_bounded_json(std::string_view text, int depth, std::string_
     // dump() and copies do.
     bool opens = event == json::parse_event_t::object_start || event == json::parse_event_t::array_start;
     if (opens && at >= depth) fail("{} is nested more than {} deep", what, depth);
-    if ((opens || event == json::parse_event_t::value) && ++values > kMostValues)
-      fail("{} has more than {} values", what, kMostValues);
+    if ((opens || event == json::parse_event_t::value) && ++values > most)
+      fail("{} has more than {} values", what, most);
     return true;
   };
   // What is no JSON is a discarded value; whether that is an error is for the caller to say.

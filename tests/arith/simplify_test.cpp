@@ -81,6 +81,9 @@ TEST_F(SimplifyTest, SymbolicExtents) {
   analyzer.bind_range(b, Expr(m));
   EXPECT_EQ(simplified(floordiv(Expr(a) * m + b, m)), "a");
   EXPECT_EQ(simplified(floormod(Expr(a) * m + b, m)), "b");
+  // Without its partner it stays: how large it may be is known of a remainder.
+  EXPECT_EQ(simplified(floormod(Expr(a) + 5, m)), "((a + 5) %% m)");
+  EXPECT_EQ(simplified(floordiv(Expr(a) + 5, m) * m + floormod(Expr(a) + 5, m)), "(a + 5)");
   EXPECT_TRUE(analyzer.can_prove(less(Expr(a) * m + b, Expr(n) * m)));
   EXPECT_FALSE(analyzer.can_prove(less(Expr(a) + 1, n)));
   EXPECT_TRUE(analyzer.can_prove(less(Expr(a), Expr(n) + 1)));

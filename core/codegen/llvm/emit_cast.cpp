@@ -28,7 +28,8 @@ std::optional<Interval> clip_bounds(const Expr& e) {
   const Binary* low = high && high->op == BinaryOp::kMin ? high->a.as<Binary>() : nullptr;
   if (!low || low->op != BinaryOp::kMax) return std::nullopt;
   std::optional<double> from = constant_of(low->b), to = constant_of(high->b);
-  return from && to ? std::optional(Interval{*from, *to}) : std::nullopt;
+  // The other way round all are `to`, which need not lie between them.
+  return from && to && *from <= *to ? std::optional(Interval{*from, *to}) : std::nullopt;
 }
 
 /// The argument of round(), or null.
