@@ -56,6 +56,7 @@ class Finder {
         constant_.insert(node.get());
         return;
       }
+      if (is_of_unknown_size(node.get())) return;
       node->for_each_child([&](const NodeRef& child) { need(child); });
     });
   }
@@ -66,6 +67,20 @@ class Finder {
     return std::all_of(exprs.begin(), exprs.end(), [&](const Expr& e) { return constant_.count(e.get()); });
   }
 
+  /// Of constants, which are left as they are: with its size folded it might be refused before it runs, where
+  /// nobody comes by.
+  bool is_of_unknown_size(const Node* node) const {
+    const Call* call = NodeRef(node).as<Call>();
+    return call && is_computed(*call) && !has_known_sizes(call->checked_type);
+  }
+
+  /// An operator of constants. Constructors, functions and branches are left: nothing could compute them
+  /// here. Random numbers, say, are anew in each run.
+  bool is_computed(const Call& call) const {
+    const Op* op = operator_of(Expr(&call));
+    return op && op->compute && !op->stateful && all_constant(call.args);
+  }
+
   /// REQUIRES: known for the children.
   bool is_constant(const Node* node) const {
     if (NodeRef(node).as<Constant>()) return true;
@@ -73,10 +88,7 @@ class Finder {
     if (const Projection* projection = NodeRef(node).as<Projection>())
       return constant_.count(projection->tuple.get());
     const Call* call = NodeRef(node).as<Call>();
-    const Op* op = call ? operator_of(Expr(call)) : nullptr;
-    // Constructors, functions and branches are left: nothing could compute them here.
-    // Random numbers, say, are anew in each run.
-    if (!op || !op->compute || op->stateful || !all_constant(call->args)) return false;
+    if (!call || !is_computed(*call)) return false;
     CHECK(call->checked_type, "constant folding needs inferred types");
     return has_known_sizes(call->checked_type);
   }
