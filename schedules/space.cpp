@@ -153,17 +153,9 @@ constexpr DesignSpace kOtherRows{
 constexpr DesignSpace kGeneric{"generic",
                                "any program: blocks one by one, outer loops parallel, inner ones vectorized",
                                always, generate_generic};
-constexpr const DesignSpace* kSpaces[] = {&kWinograd,
-                                          &kRowParts,
-                                          &kRows,
-                                          &kScan,
-                                          &kFirstImplicitGemm,
-                                          &kContraction,
-                                          &kStrassen,
-                                          &kOtherImplicitGemm,
-                                          &kVectorReduction,
-                                          &kOtherRows,
-                                          &kGeneric};
+constexpr const DesignSpace* kSpaces[] = {&kWinograd,          &kRowParts,    &kRows,     &kScan,
+                                          &kFirstImplicitGemm, &kContraction, &kStrassen, &kOtherImplicitGemm,
+                                          &kVectorReduction,   &kOtherRows,   &kGeneric};
 }  // namespace
 
 std::span<const DesignSpace* const> design_spaces() { return kSpaces; }
