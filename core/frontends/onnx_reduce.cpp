@@ -1,6 +1,7 @@
 // Reductions, softmax and scans.
 #include <numeric>
 
+#include "core/frontends/onnx_arithmetic.h"
 #include "core/frontends/onnx_run_sizes.h"
 #include "core/relay/ops/attrs_nn.h"
 #include "core/relay/ops/attrs_tensor.h"
