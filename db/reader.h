@@ -61,6 +61,8 @@ struct KnownCandidate {
 
 /// So much of a workload's history a search learns from: what many jobs have measured grows without end.
 constexpr int kHistory = 20'000;
+/// And of so many measurements it knows the candidates, whose texts its checkpoints leave out.
+constexpr int kKnownMeasurements = 100'000;
 
 /// Every call may throw Error.
 class Reader {
@@ -99,8 +101,8 @@ class Reader {
   virtual std::vector<JobTask> job_tasks(JobId id) = 0;
   virtual JobProgress job_progress(JobId id) = 0;
   virtual std::optional<CostModelRecord> cost_model_of(JobId job) = 0;
-  /// Of a workload, all that the job has trials of and, up to a hundred thousand, the newest that were
-  /// measured for the target.
+  /// Of a workload, all that the job has trials of, and those of the kKnownMeasurements newest measurements
+  /// for the target.
   virtual std::vector<KnownCandidate> candidates(JobId job, WorkloadId workload, TargetId target) = 0;
   /// How often each candidate (workload, program) was measured again for the job.
   virtual std::map<std::pair<WorkloadId, std::string>, MeasuredAgain> confirmations(JobId job) = 0;

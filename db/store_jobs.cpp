@@ -157,8 +157,8 @@ std::pair<std::vector<KnownCandidate>, CandidateId> Store::candidates_after(JobI
            "SELECT id, program, trace FROM candidate WHERE workload = ?2 AND id > ?4 AND id IN "
            "(SELECT candidate FROM trial WHERE job = ?1 UNION "
            " SELECT candidate FROM (SELECT candidate FROM measurement WHERE workload = ?2 AND target = ?3 "
-           " ORDER BY id DESC LIMIT 100000) newest) ORDER BY id",
-           {job, workload, target, after});
+           " ORDER BY id DESC LIMIT ?5) newest) ORDER BY id",
+           {job, workload, target, after, kKnownMeasurements});
        row.step();) {
     const CandidateId id = row.integer();
     KnownCandidate one{.program = row.text()};

@@ -26,7 +26,8 @@ using nlohmann::json;
 // Beyond anything a compiler makes of a model, and small enough that what is held of them fits in memory.
 constexpr size_t kMostTasks = 100'000, kMostCandidates = 4096, kMostCheckpoint = size_t{1} << 30;
 constexpr int kToldDepth = 8;
-// Lists of jobs and pages read the last of these again and again. A model of 300 tasks has some 100 KiB.
+// Lists of jobs and pages read the last of these again and again. The report of resnet18, of 18 tasks, has 7
+// KB.
 constexpr size_t kMostTold = 1 << 20;
 constexpr auto kLongestPoll = std::chrono::milliseconds(1000);
 

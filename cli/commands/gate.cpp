@@ -231,12 +231,13 @@ void append(const std::string& file, const std::string& text) {
 bool write_reports(const gate::Report& report, const GateFlags& flags) {
   bool all = true;
   const auto put = [&](const std::string& file, const auto& write, const auto& text_of) {
-    if (!file.empty()) try {
-        write(file, text_of(report));
-      } catch (const Error& error) {
-        fmt::print(stderr, "error: {}\n", printable(error.what()));
-        all = false;
-      }
+    if (file.empty()) return;
+    try {
+      write(file, text_of(report));
+    } catch (const Error& error) {
+      fmt::print(stderr, "error: {}\n", printable(error.what()));
+      all = false;
+    }
   };
   const auto replace = [](const std::string& file, const std::string& text) { write_file(file, text); };
   put(flags.junit, replace, gate::junit_text);

@@ -69,11 +69,13 @@ std::shared_ptr<void> allocate_pages(uint64_t bytes, std::string_view what) {
 }
 
 RoomyPages allocate_roomy(int64_t needed, int64_t wished, std::string_view what) {
-  if (wished > needed) try {
+  if (wished > needed) {
+    try {
       return {allocate_pages(static_cast<uint64_t>(wished), what), wished};
     } catch (const OutOfMemory&) {
       // What is needed now may be there all the same.
     }
+  }
   return {allocate_pages(static_cast<uint64_t>(needed), what), needed};
 }
 

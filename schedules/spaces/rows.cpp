@@ -357,14 +357,18 @@ bool is_for_parts(const Block& reduction, const Target& target) {
 void reduce_parts(Schedule& s, BlockHandle block, const Target& target, const Policy& policy) {
   const Parts parts = parts_for_cores(*s[block], target);
   const std::vector<LoopHandle> loops = s.get_loops(block);
+  const auto along = std::find_if(loops.begin(), loops.end(), [&](LoopHandle loop) {
+    return variable_along(*s[block], *s[loop]) == parts.variable;
+  });
+  if (along == loops.end()) fail("no loop runs along what is to be cut into parts");
   const Factor count = sample_one_of(s, parts.counts, parts.counts.front(), policy);
-  const auto cut = s.split(loops[parts.variable], {count, kInferred});
+  const auto cut = s.split(*along, {count, kInferred});
   std::vector<LoopHandle> outer, inside;
-  for (size_t i = 0; i < loops.size(); ++i) {
-    if (i == parts.variable)
+  for (auto loop = loops.begin(); loop != loops.end(); ++loop) {
+    if (loop == along)
       inside.push_back(cut[1]);
     else
-      (carries_reduction(*s[block], *s[loops[i]]) ? inside : outer).push_back(loops[i]);
+      (carries_reduction(*s[block], *s[*loop]) ? inside : outer).push_back(*loop);
   }
   outer.push_back(cut[0]);
   std::vector<LoopHandle> order = outer;
@@ -376,11 +380,13 @@ void reduce_parts(Schedule& s, BlockHandle block, const Target& target, const Po
 }  // namespace
 
 bool has_row_parts(const Func& func, const Target& target) {
-  if (target.cores == 1) return false;
+  // Before anything is inlined, which changes no reduction's size: few programs come further.
+  const Ref<Block> largest = dominant_reduction(func);
+  if (!largest || !is_for_parts(*largest, target)) return false;
   Schedule merged(func);
   inline_in_rows(merged, {Decide::kHeuristic});
   const std::optional<RowProgram> rows = row_program(merged.func());
-  return rows && !rows->across && is_for_parts(*dominant_reduction(merged.func()), target);
+  return rows && !rows->across;
 }
 
 void generate_row_parts(Schedule& s, const Target& target, const Policy& policy) {

@@ -136,22 +136,32 @@ TEST(RemoteReader, ReadsALongHistoryInPages) {
   EXPECT_TRUE(records.measured(workload, target, "another").empty());
 }
 
-/// Nor is it to blame: three such answers had failed its job.
-TEST(SearchServer, SaysThatAnAnswerIsTooLong) {
+/// Both ends of a search, which nothing serves by itself as a Desk does.
+struct Bench {
+  Bench() { CHECK(socketpair(AF_UNIX, SOCK_STREAM, 0, ends) == 0); }
+  ~Bench() {
+    for (const int end : ends) close(end);
+  }
+  SearchServer server(const std::string& machine, std::chrono::seconds silence = std::chrono::minutes(1)) {
+    return SearchServer(ends[1], {.request = kRequest, .machine = machine}, job, store, farm, silence);
+  }
+
   TemporaryFolder folder;
-  db::Store store(folder / "tuning.db");
+  db::Store store{folder / "tuning.db"};
   EchoFarm farm;
   const db::ServedJob job = store.add_served_job({.owner = "alice", .model_name = "net"});
   int ends[2];
-  ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
-  write_search_frame(ends[0], R"({"call": "order"})");
-  shutdown(ends[0], SHUT_WR);
-  const std::string long_one(kSearchFrameLimit, 'x');
-  SearchServer(ends[1], {.request = kRequest, .machine = long_one}, job, store, farm).serve();
+};
+
+/// Nor is it to blame: three such answers had failed its job.
+TEST(SearchServer, SaysThatAnAnswerIsTooLong) {
+  Bench bench;
+  write_search_frame(bench.ends[0], R"({"call": "order"})");
+  shutdown(bench.ends[0], SHUT_WR);
+  bench.server(std::string(kSearchFrameLimit, 'x')).serve();
   std::string answer;
-  ASSERT_TRUE(read_search_frame(ends[0], answer));
+  ASSERT_TRUE(read_search_frame(bench.ends[0], answer));
   EXPECT_NE(answer.find("bytes is over the limit"), std::string::npos);
-  close(ends[0]), close(ends[1]);
 }
 
 /// By what a searcher says of a workload, all jobs with it would believe or expel their workers.
@@ -221,42 +231,26 @@ TEST(SearchServer, EndsWithWhoeverSendsNonsense) {
 
 /// Of a model made so that preparing it never ends.
 TEST(SearchServer, WaitsForASearcherSoLong) {
-  TemporaryFolder folder;
-  db::Store store(folder / "tuning.db");
-  EchoFarm farm;
-  const db::ServedJob job = store.add_served_job({.owner = "alice", .model_name = "net"});
-  int ends[2];
-  ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
+  Bench bench;
   try {
-    SearchServer(ends[1], {.request = kRequest}, job, store, farm, std::chrono::seconds(1)).serve();
+    bench.server("", std::chrono::seconds(1)).serve();
     ADD_FAILURE() << "it came to an end";
   } catch (const Error& error) {
     EXPECT_STREQ(error.what(), "nothing was heard for too long");
   }
-  close(ends[0]);
-  close(ends[1]);
 }
 
 /// One that asks, and never reads what it is told.
 TEST(SearchServer, WaitsForItsAnswersToBeTakenSoLong) {
-  TemporaryFolder folder;
-  db::Store store(folder / "tuning.db");
-  EchoFarm farm;
-  const db::ServedJob job = store.add_served_job({.owner = "alice", .model_name = "net"});
-  int ends[2];
-  ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
-  write_search_frame(ends[0], R"({"call": "order"})");
+  Bench bench;
+  write_search_frame(bench.ends[0], R"({"call": "order"})");
   const std::string more_than_a_socket_holds(8 << 20, 'x');
   try {
-    SearchServer(ends[1], {.request = kRequest, .machine = more_than_a_socket_holds}, job, store, farm,
-                 std::chrono::seconds(1))
-        .serve();
+    bench.server(more_than_a_socket_holds, std::chrono::seconds(1)).serve();
     ADD_FAILURE() << "it came to an end";
   } catch (const Error& error) {
     EXPECT_STREQ(error.what(), "nothing was taken for too long");
   }
-  close(ends[0]);
-  close(ends[1]);
 }
 
 TEST(SearchServer, BelievesNoDigestAndNoOtherTarget) {
