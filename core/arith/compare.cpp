@@ -71,23 +71,21 @@ void flatten(BinaryOp op, const Expr& e, std::vector<Expr>& parts) {
   flatten(op, b->a, parts);
   flatten(op, b->b, parts);
 }
+}  // namespace
 
-/// The sum d of a condition `0 < d`, when the condition is one.
-std::optional<Poly> positive_sum(const Expr& e) {
+std::optional<Poly> Simplifier::positive_sum(const Expr& e) const {
   const Binary* b = e.as<Binary>();
-  if (!b || b->op != BinaryOp::kLt || b->a.dtype() != kInt64) return std::nullopt;
+  if (!b || b->op != BinaryOp::kLt || b->a.dtype() != kInt64 || may_wrap(e)) return std::nullopt;
   return add(decompose(b->b), decompose(b->a), -1);
 }
 
-/// True when a implies b, both of the form 0 < sum with sums that differ by a constant.
-bool implies(const Expr& a, const Expr& b) {
+bool Simplifier::implies(const Expr& a, const Expr& b) const {
   if (compare(a, b) == 0) return !contains_any(a);
   auto x = positive_sum(a), y = positive_sum(b);
   if (!x || !y) return false;
   Poly difference = add(*y, *x, -1);
   return difference.is_constant() && difference.constant >= 0;
 }
-}  // namespace
 
 /// a < b as 0 < d, where d = b - a: decided by the bounds of d, or written with small coefficients and each
 /// term on the side where it is added, so that equal comparisons get equal forms.
@@ -202,8 +200,11 @@ Expr Simplifier::negation(const Expr& e) const {
   bool index = b->a.dtype() == kInt64;
   switch (b->op) {
     case BinaryOp::kLt:
+      if (index && may_wrap(e)) return less_equal(b->b, b->a);
       if (index) return less(decompose(b->b), add(decompose(b->a), constant_poly(1)));
       return logical_not(e);  // not `>=`: NaN
+    case BinaryOp::kLe:
+      return index ? lathe::less(b->b, b->a) : logical_not(e);
     case BinaryOp::kEq:
       // Right for NaN too: it is unequal to everything.
       return binary(BinaryOp::kNe, b->a, b->b);

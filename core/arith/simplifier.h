@@ -1,6 +1,7 @@
 // The simplifier at work on one expression. Internal to core/arith; the interface is simplify.h.
 #pragma once
 
+#include <array>
 #include <unordered_map>
 
 #include "core/arith/poly.h"
@@ -11,7 +12,9 @@ namespace lathe {
 /// REQUIRES: `facts` outlives it.
 class Simplifier {
  public:
-  explicit Simplifier(const Facts& facts) : facts_(facts) {}
+  enum class Reading { kPlace, kValue };  // Analyzer::simplify, simplify_value
+  explicit Simplifier(const Facts& facts, Reading reading = Reading::kPlace)
+      : facts_(facts), reading_(reading) {}
 
   Expr simplify(const Expr& e);
   /// The simplified value of an int64 expression as a sum.
@@ -23,6 +26,9 @@ class Simplifier {
  private:
   Expr simplify_new(const Expr& e);
   Expr simplify_binary(const Binary& e);
+  /// Whether e is read as a value and has an int64 part, outside the indices of loads, that may wrap.
+  bool may_wrap(const Expr& e) const;
+  Expr simplify_wrapping(const Binary& e);
   Poly sum_of(const Expr& e);
 
   // recombine.cpp: divisions and remainders of one number that make it up again.
@@ -41,14 +47,21 @@ class Simplifier {
   Expr logic(BinaryOp op, const Expr& a, const Expr& b) const;
   Expr negation(const Expr& e) const;
 
+  /// The sum d of a condition `0 < d`, when the condition is one.
+  std::optional<Poly> positive_sum(const Expr& e) const;
+  /// True when a implies b, both of the form 0 < sum with sums that differ by a constant.
+  bool implies(const Expr& a, const Expr& b) const;
+
   // bounds.cpp
   Bound interval(const Poly& p) const;
   Bound binary_bound(const Binary& e) const;
   std::optional<Poly> relax(const Poly& p, bool upward) const;
 
   const Facts& facts_;
-  // By node: it, so that it stays alive, and its simplified form, or bound.
-  std::unordered_map<const Node*, std::pair<Expr, Expr>> memo_;
+  Reading reading_;  // of what is being simplified
+  // By node: it, so that it stays alive, and its simplified form by reading, or bound, or what may wrap.
+  std::unordered_map<const Node*, std::pair<Expr, std::array<Expr, 2>>> memo_;
+  mutable std::unordered_map<const Node*, std::pair<Expr, bool>> wrapping_;
   mutable std::unordered_map<const Node*, std::pair<Expr, Bound>> bounds_;
 };
 

@@ -36,13 +36,45 @@ Expr Simplifier::simplify(const Expr& e) {
     default:
       break;
   }
+  const auto reading = static_cast<size_t>(reading_);
   auto found = memo_.find(e.get());
-  if (found != memo_.end()) return found->second.second;
+  if (found != memo_.end() && found->second.second[reading]) return found->second.second[reading];
   Expr result = simplify_new(e);
   // The old node for an equal new one, so that callers see by `==` that nothing changed.
   if (compare(result, e) == 0 && result.dtype() == e.dtype()) result = e;
-  memo_[e.get()] = {e, result};
+  auto& [kept, forms] = memo_[e.get()];
+  kept = e;
+  forms[reading] = result;
   return result;
+}
+
+bool Simplifier::may_wrap(const Expr& e) const {
+  if (reading_ == Reading::kPlace) return false;
+  if (const int64_t* value = as_int(e)) return e.dtype() == kInt64 && is_data(*value);
+  if (e->kind() == ExprKind::kLoad) return e.dtype() == kInt64;
+  // Of what a cast makes no more is known than of what is loaded.
+  if (const Cast* c = e.as<Cast>(); c && e.dtype() == kInt64 && !c->value.dtype().is_bool()) return true;
+  auto found = wrapping_.find(e.get());
+  if (found != wrapping_.end()) return found->second.second;
+  bool wraps = false;
+  e->map_children([&](const NodeRef& child) -> NodeRef {
+    if (dynamic_cast<const ExprNode*>(child.get())) wraps = wraps || may_wrap(child.cast<ExprNode>());
+    return child;
+  });
+  wrapping_[e.get()] = {e, wraps};
+  return wraps;
+}
+
+/// Sums by the ring of integers modulo 2^64, everything else by its parts; null for what needs no more than
+/// that. x <= c is x < c + 1 for all constants but the largest.
+Expr Simplifier::simplify_wrapping(const Binary& e) {
+  using enum BinaryOp;
+  if (e.dtype == kInt64 && is_arithmetic(e.op)) return compose(sum_of(Expr(Ref<Binary>(&e))));
+  if (e.op != kLe) return {};
+  Expr a = simplify(e.a), b = simplify(e.b);
+  if (const int64_t* most = as_int(b); most && *most < INT64_MAX) return lathe::less(a, Expr(*most + 1));
+  if (const int64_t* least = as_int(a); least && *least > INT64_MIN) return lathe::less(Expr(*least - 1), b);
+  return less_equal(a, b);
 }
 
 /// What has a normal form gets it; everything else is rebuilt from simplified parts and goes through the
@@ -57,9 +89,12 @@ Expr Simplifier::simplify_new(const Expr& e) {
     // First, since the other side need not be looked at.
     if (const int64_t* known = as_int(condition)) return simplify(*known ? s->if_true : s->if_false);
   }
+  const Reading outside = reading_;
+  if (e->kind() == ExprKind::kLoad) reading_ = Reading::kPlace;
   NodeRef mapped = e->map_children([&](const NodeRef& child) -> NodeRef {
     return dynamic_cast<const ExprNode*>(child.get()) ? NodeRef(simplify(child.cast<ExprNode>())) : child;
   });
+  reading_ = outside;
   Expr result = rebuilt(mapped), ruled = apply_rules(result);
   return ruled == result ? result : simplify(ruled);
 }
@@ -67,6 +102,7 @@ Expr Simplifier::simplify_new(const Expr& e) {
 /// The forms that have normal forms of their own, or null.
 Expr Simplifier::simplify_binary(const Binary& e) {
   using enum BinaryOp;
+  if (e.a.dtype() == kInt64 && (may_wrap(e.a) || may_wrap(e.b))) return simplify_wrapping(e);
   if (e.dtype == kInt64) {
     if (is_arithmetic(e.op)) return compose(recombine(sum_of(Expr(Ref<Binary>(&e)))));
     bool truncating = e.op == kDiv || e.op == kMod;
@@ -124,6 +160,10 @@ Bound Analyzer::bound(const Expr& e) const {
 }
 
 Expr Analyzer::simplify(const Expr& e) const { return Simplifier(facts_).simplify(e); }
+
+Expr Analyzer::simplify_value(const Expr& e) const {
+  return Simplifier(facts_, Simplifier::Reading::kValue).simplify(e);
+}
 
 bool Analyzer::can_prove(const Expr& condition) const { return is_int(simplify(condition), 1); }
 

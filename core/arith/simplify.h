@@ -1,7 +1,8 @@
 // Canonical simplification, bounds and proofs of integer expressions.
 //
 // Index arithmetic (scalar int64) is normalised; expressions of other types keep their shape, only their
-// parts are simplified (float arithmetic is never reassociated, narrow integers may wrap).
+// parts are simplified (float arithmetic is never reassociated, narrow integers may wrap). So do int64
+// elements of tensors where they are data and not the place of an element (`simplify_value`).
 #pragma once
 
 #include <optional>
@@ -34,6 +35,11 @@ class Analyzer {
   /// by the divisor where the bounds allow; min/max/comparisons decided where the bounds allow). Idempotent;
   /// the same node comes back when it is canonical already. Integer comparisons become < and ==, !=.
   Expr simplify(const Expr& e) const;
+  /// The same for what a program computes instead of where it is: int64 numbers that are loaded, or made with
+  /// constants no index has (`is_data`), wrap as ExprNode says. Their sums and products are normalised
+  /// (exact modulo 2^64), their divisions, comparisons and extrema keep their shape. The indices of loads are
+  /// places again: they lie within buffers.
+  Expr simplify_value(const Expr& e) const;
   /// True when the boolean is provably true; false means "not proved".
   bool can_prove(const Expr& condition) const;
   bool can_prove_equal(const Expr& a, const Expr& b) const;
@@ -41,6 +47,12 @@ class Analyzer {
  private:
   Facts facts_;
 };
+
+/// Whether no index is made with such a constant: what is computed with it is a number that may wrap.
+constexpr bool is_data(int64_t constant) {
+  constexpr int64_t kMostOfIndex = int64_t{1} << 40;
+  return constant > kMostOfIndex || constant < -kMostOfIndex;
+}
 
 /// simplify / prove without a context.
 Expr simplify(const Expr& e);

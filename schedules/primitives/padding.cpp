@@ -104,7 +104,7 @@ Stmt inner_nest(const Padding& p, const std::string& name, const Buffer& apart =
     places[p.block->iters[i].var.get()] = indices.back();
   }
   block.body = store(apart ? apart : p.store->buffer, apart ? own : indices,
-                     analyzer.simplify(substitute(p.inside_value, places, {})));
+                     analyzer.simplify_value(substitute(p.inside_value, places, {})));
   declare_accesses(block);
   return nest(loops, seal(std::make_unique<Block>(block)));
 }

@@ -16,7 +16,7 @@ Stmt simplified(const Block& block) {
   const Store& update = *block.body.as<Store>();
   std::vector<Expr> indices;
   for (const Expr& index : update.indices) indices.push_back(context.simplify(index));
-  return store(update.buffer, indices, context.simplify(update.value));
+  return store(update.buffer, indices, context.simplify_value(update.value));
 }
 
 void split_variable(Application& a) {

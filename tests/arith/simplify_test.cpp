@@ -143,6 +143,30 @@ TEST_F(SimplifyTest, FloatsAndNarrowIntegersKeepTheirShape) {
   EXPECT_EQ(analyzer.bound(narrow), (Bound{-128, 127}));
 }
 
+/// Data wraps: what holds of places only as they are small does not hold of it.
+TEST_F(SimplifyTest, ValuesMayWrap) {
+  auto value = [&](const Expr& e) {
+    Expr result = analyzer.simplify_value(e);
+    EXPECT_EQ(analyzer.simplify_value(result), result) << text(e) << " -> " << text(result);
+    return text(result);
+  };
+  const Expr data = cast(kInt64, var("data", kFloat32)), most(INT64_MAX), large(int64_t{1} << 62);
+  EXPECT_EQ(value(less_equal(data, most)), "(<Cast> <= 9223372036854775807)");
+  EXPECT_EQ(value(less_equal(data, 6)), "(<Cast> < 7)");
+  EXPECT_EQ(value(less(data, data + 1)), "(<Cast> < (<Cast> + 1))");
+  EXPECT_EQ(value(max(data, data + 1)), "max(<Cast>, (<Cast> + 1))");
+  EXPECT_EQ(value(floordiv(data * 4 + 2, 4)), "(((<Cast> * 4) + 2) // 4)");
+  EXPECT_EQ(value(floormod(Expr(i) * large, 10)), "((i * 4611686018427387904) %% 10)");
+  EXPECT_EQ(value(logical_not(less(data, Expr(m)))), "(m <= <Cast>)");
+  EXPECT_EQ(value(logical_and(less(data + 1, 5), less(data, 7))), "(((<Cast> + 1) < 5) && (<Cast> < 7))");
+  // Sums and products are those of a ring, and places within are places.
+  EXPECT_EQ(value((data + 1) * 2 - data - 2), "<Cast>");
+  EXPECT_EQ(value(select(less_equal(Expr(i), 3), data * 0 + floordiv(Expr(i) * 4 + 2, 4), data)),
+            "((i < 4) ? i : <Cast>)");
+  // Of a place the same is simple.
+  EXPECT_EQ(simplified(floordiv(data * 4 + 2, 4)), "<Cast>");
+}
+
 TEST_F(SimplifyTest, LinearForm) {
   Var vars[] = {i, j};
   auto form = linear_form(Expr(i) * 8 + (Expr(j) + x) * 3 - j, vars);

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "core/codegen/llvm/double_math.h"
+#include "core/arith/simplify.h"
 #include "core/codegen/llvm/emitter.h"
 #include "core/codegen/llvm/vector_math.h"
 #include "core/support/error.h"
@@ -54,10 +55,13 @@ bool needs_guard(const Expr& branch, const Expr& condition, const Expr& other) {
 /// data, and wraps.
 bool is_index(const Binary& e) {
   if (e.a.dtype().element() != kInt64) return false;
-  bool loads = false;
+  bool may_wrap = false;
   for (const Expr& side : {e.a, e.b})
-    post_order(side, [&](const NodeRef& node) { loads |= node.as<tir::Load>() != nullptr; });
-  return !loads;
+    post_order(side, [&](const NodeRef& node) {
+      const IntImm* constant = node.as<IntImm>();
+      may_wrap |= node.as<tir::Load>() || (constant && is_data(constant->value));
+    });
+  return !may_wrap;
 }
 
 bool is_division(BinaryOp op) { return op >= BinaryOp::kDiv && op <= BinaryOp::kFloorMod; }

@@ -71,7 +71,7 @@ class SimplifyProgram final : public StmtMutator {
   }
 
   Stmt visit_if(const Ref<If>& branch) override {
-    Expr condition = known(analyzer_.simplify(branch->condition));
+    Expr condition = known(analyzer_.simplify_value(branch->condition));
     if (const int64_t* value = as_int(condition))
       return visit(*value ? branch->then_case : branch->else_case);
     const size_t around = facts_.size();
@@ -95,7 +95,7 @@ class SimplifyProgram final : public StmtMutator {
       indices.push_back(analyzer_.simplify(index));
       changed |= indices.back() != index;
     }
-    Expr value = analyzer_.simplify(store->value);
+    Expr value = analyzer_.simplify_value(store->value);
     if (!changed && value == store->value) return store;
     return make<Store>(store->buffer, std::move(indices), value);
   }
