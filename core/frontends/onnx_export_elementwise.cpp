@@ -76,12 +76,16 @@ void full(Exporter& e, const Written& w) {
 void remainder_of_trunc(Exporter& e, const Written& w) {
   set_int(e.node("Mod", w.args, w.output()), "fmod", 1);
 }
-std::string floored_quotient(Exporter& e, const Written& w) { return e.add("Floor", {e.add("Div", w.args)}); }
 /// The remainder with the sign of b.
 void floor_mod(Exporter& e, const Written& w) {
   if (!w.dtype(0).is_float()) return (void)e.node("Mod", w.args, w.output());
   // Mod of floats has the sign of the dividend; this one must have the divisor's.
-  e.node("Sub", {w.args[0], e.add("Mul", {floored_quotient(e, w), w.args[1]})}, w.output());
+  const std::string rest = e.fresh(), zero = e.number(w.dtype(0), 0);
+  set_int(e.node("Mod", w.args, rest), "fmod", 1);
+  const std::string differ = e.add("Xor", {e.add("Less", {rest, zero}), e.add("Less", {w.args[1], zero})});
+  const std::string is_whole = e.add("Equal", {rest, zero});
+  const std::string moves = e.add("And", {differ, e.add("Not", {is_whole})});
+  e.node("Where", {moves, e.add("Add", {rest, w.args[1]}), rest}, w.output());
 }
 void floor_divide(Exporter& e, const Written& w) {
   if (w.dtype(0).is_float()) return (void)e.node("Floor", {e.add("Div", w.args)}, w.output());

@@ -12,6 +12,13 @@ namespace {
        memory.shape[dimension]);
 }
 
+/// Of C's fmod, which is exact, with the sign of y; their sum is what rounds (Python's rule).
+double floor_mod(double x, double y) {
+  const double rest = std::fmod(x, y);
+  if (rest == 0) return std::copysign(rest, y);
+  return (rest < 0) != (y < 0) ? rest + y : rest;
+}
+
 struct FloatConstant final : FloatCode {
   explicit FloatConstant(double v) : value(v) {}
   double run(State&, int) const override { return value; }
@@ -33,7 +40,7 @@ struct FloatBinary final : FloatCode {
     // Exact in float64, so rounded once.
     if constexpr (op == kMod) return round_to(type, std::fmod(x, y));
     if constexpr (op == kFloorDiv) return round_to(type, std::floor(x / y));
-    if constexpr (op == kFloorMod) return round_to(type, x - std::floor(x / y) * y);
+    if constexpr (op == kFloorMod) return round_to(type, floor_mod(x, y));
     // A NaN in the first operand stays (BinaryOp).
     // Written so that a comparison with NaN, which is false, gives x.
     if constexpr (op == kMin) return y < x ? y : x;

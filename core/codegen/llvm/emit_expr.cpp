@@ -1,5 +1,6 @@
 // Scalar and vector expressions.
 #include <llvm/IR/Intrinsics.h>
+#include <llvm/IR/MDBuilder.h>
 
 #include <algorithm>
 #include <cmath>
@@ -8,8 +9,8 @@
 #include <unordered_set>
 #include <utility>
 
-#include "core/codegen/llvm/double_math.h"
 #include "core/arith/simplify.h"
+#include "core/codegen/llvm/double_math.h"
 #include "core/codegen/llvm/emitter.h"
 #include "core/codegen/llvm/vector_math.h"
 #include "core/support/error.h"
@@ -199,15 +200,19 @@ llvm::Value* Emitter::float_binary(const Binary& e, llvm::Value* a, llvm::Value*
     case BinaryOp::kDiv:
       return float_quotient(a, b);
     case BinaryOp::kMod:
-      return is_double ? per_lane_call("fmod", {a, b}) : float_remainder(a, b);
+      return float_remainder(a, b);
     case BinaryOp::kPow:
       if (llvm::Value* power = constant_power(a, e.b)) return power;
       return is_double ? per_lane_call("pow", {a, b}) : vector_power(b_, a, b);
     case BinaryOp::kFloorDiv:
       return b_.CreateUnaryIntrinsic(llvm::Intrinsic::floor, b_.CreateFDiv(a, b));
     case BinaryOp::kFloorMod: {
-      llvm::Value* quotient = b_.CreateUnaryIntrinsic(llvm::Intrinsic::floor, b_.CreateFDiv(a, b));
-      return b_.CreateFSub(a, b_.CreateFMul(quotient, b));
+      // That of truncation, one divisor further where their signs differ.
+      llvm::Value *rest = float_remainder(a, b), *zero = llvm::Constant::getNullValue(a->getType());
+      llvm::Value* differ = b_.CreateXor(b_.CreateFCmpOLT(rest, zero), b_.CreateFCmpOLT(b, zero));
+      llvm::Value* moved = b_.CreateSelect(differ, b_.CreateFAdd(rest, b), rest);
+      return b_.CreateSelect(b_.CreateFCmpOEQ(rest, zero),
+                             b_.CreateBinaryIntrinsic(llvm::Intrinsic::copysign, rest, b), moved);
     }
     // One minps or maxps each; a NaN in `a` stays.
     case BinaryOp::kMin:
@@ -315,6 +320,7 @@ llvm::Value* Emitter::integer_power(llvm::Value* base, llvm::Value* exponent, bo
 /// step. A quotient that was rounded up across a whole number (only larger ones can be) leaves a negative
 /// rest.
 llvm::Value* Emitter::float_remainder(llvm::Value* a, llvm::Value* b) {
+  if (a->getType()->getScalarType()->isDoubleTy()) return per_lane_call("fmod", {a, b});
   llvm::Type *wide = a->getType()->getWithNewType(b_.getDoubleTy()),
              *bits = wide->getWithNewType(b_.getInt64Ty());
   auto real = [&](double v) { return llvm::ConstantFP::get(wide, v); };
@@ -551,9 +557,32 @@ llvm::Value* Emitter::float_intrinsic(Intrinsic f, llvm::Value* a, DataType dtyp
   }
   bool is_double = dtype.bits == 64;
   // float16 and bfloat16 are float32 here (types.cpp).
-  if (!is_double && has_vector_math(f)) return vector_math(b_, f, a, state_.features.avx512_lanes);
+  if (!is_double && has_vector_math(f)) {
+    llvm::Value* result = vector_math(b_, f, a, state_.features.avx512_lanes);
+    return f == Intrinsic::kSin || f == Intrinsic::kCos || f == Intrinsic::kTan ? far_angles(f, a, result)
+                                                                                : result;
+  }
   if (is_double && has_double_math(f)) return double_math(b_, f, a);
   return per_lane_call(std::string(spelling(f)) + (is_double ? "" : "f"), {a});
+}
+
+/// `result` where all angles are such that `vector_math` is exact enough (its `kMostAngle`), what the C
+/// library says where one is not: it takes as many digits of pi as the angle needs.
+llvm::Value* Emitter::far_angles(Intrinsic f, llvm::Value* a, llvm::Value* result) {
+  llvm::Value* most = llvm::ConstantFP::get(a->getType(), kMostAngle);
+  llvm::Value* is_far = b_.CreateFCmpOGT(b_.CreateUnaryIntrinsic(llvm::Intrinsic::fabs, a), most);
+  if (a->getType()->isVectorTy()) is_far = b_.CreateOrReduce(is_far);
+  llvm::BasicBlock *near = b_.GetInsertBlock(), *far = block("far"), *end = block("far.end");
+  b_.CreateCondBr(is_far, far, end, llvm::MDBuilder(b_.getContext()).createUnlikelyBranchWeights());
+  b_.SetInsertPoint(far);
+  llvm::Value* exact = per_lane_call(std::string(spelling(f)) + "f", {a});
+  far = b_.GetInsertBlock();
+  b_.CreateBr(end);
+  b_.SetInsertPoint(end);
+  llvm::PHINode* chosen = b_.CreatePHI(a->getType(), 2);
+  chosen->addIncoming(result, near);
+  chosen->addIncoming(exact, far);
+  return chosen;
 }
 
 /// Calls the C library once for each lane. It is said to touch no memory (errno is nobody's business), so

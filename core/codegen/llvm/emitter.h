@@ -120,6 +120,7 @@ class Emitter {
   llvm::Value* known_or(const Expr& e, FunctionRef<llvm::Value*()> emit_value);
   llvm::Value* intrinsic(const IntrinsicCall& e);
   llvm::Value* float_intrinsic(Intrinsic f, llvm::Value* a, DataType dtype);
+  llvm::Value* far_angles(Intrinsic f, llvm::Value* a, llvm::Value* result);
   llvm::Value* per_lane_call(const std::string& libm_name, llvm::ArrayRef<llvm::Value*> args);
   llvm::Value* rounded(llvm::Value* v, DataType dtype);
   llvm::Value* guarded(llvm::Value* condition, llvm::Type* type, FunctionRef<llvm::Value*()> emit_value);

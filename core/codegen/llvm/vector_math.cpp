@@ -72,9 +72,9 @@ class Math final : public FloatOps {
     V n, r;
     V whole;  // n as an integer, null where `scaled` needs none
   };
-  /// x = n pi/2 + r, |r| <= pi/4; of 0 for what is no number or a giant, for which no digit would be right.
+  /// x = n pi/2 + r, |r| <= pi/4; of 0 for what is beyond `kMostAngle` or no number.
   Reduced reduce_by_half_pi(V x) {
-    V finite = b_.CreateFCmpOLT(call(llvm::Intrinsic::fabs, x), real(1e9f));
+    V finite = b_.CreateFCmpOLE(call(llvm::Intrinsic::fabs, x), real(kMostAngle));
     V bounded = b_.CreateSelect(finite, x, real(0));
     V n = call(llvm::Intrinsic::roundeven, b_.CreateFMul(bounded, real(0.636619772f)));
     V r = bounded;

@@ -25,9 +25,6 @@ Expr extreme(Expr a, Expr b) {
 Expr floor_divide(Expr a, Expr b) {
   return a.dtype().is_float() ? intrinsic(Intrinsic::kFloor, div(a, b)) : floordiv(a, b);
 }
-Expr floor_modulo(Expr a, Expr b) {
-  return a.dtype().is_float() ? a - intrinsic(Intrinsic::kFloor, div(a, b)) * b : floormod(a, b);
-}
 Expr trunc_divide(Expr a, Expr b) {
   return a.dtype().is_float() ? intrinsic(Intrinsic::kTrunc, div(a, b)) : div(a, b);
 }
@@ -103,7 +100,7 @@ constexpr Op kBinaryOps[] = {
     arithmetic<BinaryOp::kPow>("power",
                                "a ^ b; integers wrap, and to a negative power are 1 / a ^ -b, truncated."),
     row("floor_divide", "a / b rounded toward minus infinity; integers by 0 give 0.", map2<floor_divide>),
-    row("floor_mod", "Remainder with the sign of b; of integers by 0 it is 0.", map2<floor_modulo>),
+    row("floor_mod", "Remainder with the sign of b; of integers by 0 it is 0.", map2<floormod>),
     row("trunc_divide", "a / b rounded toward zero; integers by 0 give 0.", map2<trunc_divide>),
     arithmetic<BinaryOp::kMod>("trunc_mod", "Remainder with the sign of a; of integers by 0 it is 0."),
     logical<BinaryOp::kAnd>("logical_and", "Both, of booleans."),
