@@ -160,6 +160,21 @@ Buffer FuncBuilder::compute(const std::string& name, std::vector<Expr> shape,
   return out;
 }
 
+DataType dtype_of_sums(DataType dtype) {
+  if (dtype.is_float()) return dtype.bits == 16 ? kFloat32 : dtype;
+  // 2^24 terms of 8 bits, 2^32 of the wider ones.
+  return dtype.bits == 8 ? kInt32 : dtype.bits < 64 ? kInt64 : dtype;
+}
+
+namespace {
+/// e as float32; of a product its operands, so that it is exact.
+Expr widened(const Expr& e) {
+  const Binary* product = e.as<Binary>();
+  if (!product || product->op != BinaryOp::kMul) return cast(kFloat32, e);
+  return cast(kFloat32, product->a) * cast(kFloat32, product->b);
+}
+}  // namespace
+
 // Init and update in one block: a schedule splits them (decompose_reduction) where it pays.
 Buffer FuncBuilder::reduce(const std::string& name, std::vector<Expr> shape, std::vector<Expr> reduce_extents,
                            Combiner combiner, const std::function<Expr(Vars, Vars)>& value) {
@@ -169,13 +184,19 @@ Buffer FuncBuilder::reduce(const std::string& name, std::vector<Expr> shape, std
   std::vector<Var> vars = vars_of(iters);
   Vars spatial = Vars(vars).first(shape.size()), reduced = Vars(vars).subspan(shape.size());
   Expr element = value(spatial, reduced);
+  const DataType given = element.dtype();
+  const bool is_sum = combiner == Combiner::kSum || combiner == Combiner::kProd;
+  if (is_sum && given.is_float() && dtype_of_sums(given) != given) element = widened(element);
   std::vector<Expr> indices = indices_of(spatial);
   Buffer out = buffer(unique(name), std::move(shape), element.dtype());
   Stmt init = store(out, indices, identity_of(combiner, element.dtype()));
   Stmt update = store(out, indices, combine(combiner, load(out, indices), element));
   nests_.push_back(nest(out->name, std::move(iters), init, update));
   intermediates_.push_back(out);
-  return out;
+  if (given == out->dtype) return out;
+  return compute(name + "_rounded", out->shape, [&](Vars i) {
+    return cast(given, load(out, indices_of({i.begin(), i.end()})));
+  });
 }
 
 Buffer FuncBuilder::ordered(const std::string& name, std::vector<Expr> shape, size_t axis, DataType dtype,

@@ -22,6 +22,10 @@ std::optional<Combiner> combiner_of(BinaryOp op);
 /// The statement is c[i] = c[i] op value.
 bool accumulates(const Store& store);
 
+/// In which sums of many such elements are computed before they are rounded to, or divided down to, their
+/// type: the next that neither wraps nor stops growing where a term is below the last place.
+DataType dtype_of_sums(DataType dtype);
+
 using Vars = std::span<const Var>;
 
 class FuncBuilder {
@@ -30,7 +34,7 @@ class FuncBuilder {
   /// One block: out[i...] = value(i...). The element type is that of the value. Block names are made unique.
   Buffer compute(const std::string& name, std::vector<Expr> shape, const std::function<Expr(Vars)>& value);
   /// One block with init: out[i...] = combine over r of value(i..., r...), starting from the combiner's
-  /// identity.
+  /// identity. Sums and products of floats of 16 bits are of float32, and rounded by a block of their own.
   Buffer reduce(const std::string& name, std::vector<Expr> shape, std::vector<Expr> reduce_extents,
                 Combiner combiner, const std::function<Expr(Vars, Vars)>& value);
   /// One block that writes out[i...] and may read what it wrote for smaller i[axis]: these run in order.

@@ -67,6 +67,7 @@ Expr mean(const Expr& sum, const Expr& count) {
 /// What windows take of an input that is padded already.
 struct Windows {
   tir::Combiner combiner;
+  DataType dtype;  // in which they are combined
   const Window& window;
   const Ints& kernel;
   std::vector<int> axes;  // of the spatial dimensions, in the layout
@@ -83,7 +84,7 @@ Buffer combined(FuncBuilder& f, const Buffer& x, const Shape& shape, const Windo
       Expr& index = indices[static_cast<size_t>(windows.axes[s])];
       index = index * windows.window.strides[s] + Expr(r[s - first]) * windows.window.dilation[s];
     }
-    return load(x, indices);
+    return cast(windows.dtype, load(x, indices));
   });
 }
 
@@ -96,7 +97,8 @@ Buffer combined_neighbours(FuncBuilder& f, const Buffer& x, const Shape& shape, 
       std::vector<Expr> indices = as_indices(i);
       Expr& index = indices[static_cast<size_t>(windows.axes[s])];
       index = index * windows.window.strides[s] + k * windows.window.dilation[s];
-      result = result ? combine(windows.combiner, result, load(x, indices)) : load(x, indices);
+      const Expr element = cast(windows.dtype, load(x, indices));
+      result = result ? combine(windows.combiner, result, element) : element;
     }
     return result;
   });
@@ -156,11 +158,12 @@ Buffers pool(FuncBuilder& f, const Attrs& attrs, Inputs in, const Type& result) 
     partial |= a.count_include_pad ? after[s] > w.after[s] : after[s] > 0 || w.before[s] > 0;
   }
   tir::Combiner combiner = kKind == PoolKind::kMax ? tir::Combiner::kMax : tir::Combiner::kSum;
+  const DataType wide = kKind == PoolKind::kMax ? type.dtype : tir::dtype_of_sums(type.dtype);
   // With what changes no result: 0 for sums, the least number for the largest.
   Buffer x = padded_spatial(f, in[0], layout, w.before, after, identity_of(combiner, in[0]->dtype));
   std::vector<int> axes;
   for (char letter : letters) axes.push_back(layout.position(letter));
-  Buffer pooled = pooled_windows(f, x, type.shape, {combiner, w, kernel, axes});
+  Buffer pooled = pooled_windows(f, x, type.shape, {combiner, wide, w, kernel, axes});
   if (kKind == PoolKind::kMax) return {pooled};
   // Of the window at `place`, an index for each spatial axis.
   auto count = [&](const std::vector<Expr>& place) {
@@ -173,7 +176,7 @@ Buffers pool(FuncBuilder& f, const Attrs& attrs, Inputs in, const Type& result) 
                                                        w.before[s], low, high)
                                      : Expr(kernel[s]));
     }
-    return cast(type.dtype, elements);
+    return cast(wide, elements);
   };
   auto place_of = [&](Vars i) {
     std::vector<Expr> place;
@@ -181,8 +184,8 @@ Buffers pool(FuncBuilder& f, const Attrs& attrs, Inputs in, const Type& result) 
     return place;
   };
   if (!partial || !has_constant_shape(type) || !is_wide_float(type.dtype))
-    return {
-        f.compute("average", type.shape, [&](Vars i) { return mean(at(pooled, i), count(place_of(i))); })};
+    return {f.compute("average", type.shape,
+                      [&](Vars i) { return cast(type.dtype, mean(at(pooled, i), count(place_of(i)))); })};
   // What windows are divided by, once for all channels: in vectors along a row it would be integers that
   // become real one by one.
   Shape places;
@@ -232,6 +235,7 @@ Buffers adaptive(FuncBuilder& f, const Attrs& attrs, Inputs in, const Type& resu
   auto end = [&](Vars i, int axis) {
     return ceildiv((Expr(i[axis]) + 1) * in[0]->shape[axis], type.shape[axis]);
   };
+  const DataType wide = kKind == PoolKind::kMax ? type.dtype : tir::dtype_of_sums(type.dtype);
   Buffer pooled = f.reduce("pool", type.shape, longest, combiner, [&](Vars i, Vars r) {
     std::vector<Expr> indices = as_indices(i), inside;
     for (size_t s = 0; s < letters.size(); ++s) {
@@ -239,7 +243,7 @@ Buffers adaptive(FuncBuilder& f, const Attrs& attrs, Inputs in, const Type& resu
       indices[axis] = even ? Expr(i[axis]) * longest[s] + r[s] : first(i, axis) + r[s];
       if (!even) inside.push_back(less(indices[axis], end(i, axis)));
     }
-    return select(and_all(inside), load(in[0], indices), identity_of(combiner, type.dtype));
+    return select(and_all(inside), cast(wide, load(in[0], indices)), identity_of(combiner, wide));
   });
   if (kKind == PoolKind::kMax) return {pooled};
   return {f.compute("average", type.shape, [&](Vars i) {
@@ -248,7 +252,7 @@ Buffers adaptive(FuncBuilder& f, const Attrs& attrs, Inputs in, const Type& resu
       int axis = layout.position(letters[s]);
       count = count * (even ? longest[s] : end(i, axis) - first(i, axis));
     }
-    return mean(at(pooled, i), cast(type.dtype, count));
+    return cast(type.dtype, mean(at(pooled, i), cast(wide, count)));
   })};
 }
 

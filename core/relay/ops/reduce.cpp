@@ -90,9 +90,11 @@ Expr count_of(const Buffer& x, const Ints& axes) {
 
 Buffers mean(FuncBuilder& f, const Attrs& attrs, Inputs in, const Type&) {
   const ReduceAttrs& a = attrs_as<ReduceAttrs>(attrs);
-  Buffer sum = reduce<tir::Combiner::kSum>(f, attrs, in, {})[0];
-  Expr count = cast(sum->dtype, count_of(in[0], reduced_axes(a.axis, a.exclude, in[0]->shape.size())));
-  return {f.compute("mean", sum->shape, [&](Vars i) { return div(at(sum, i), count); })};
+  const DataType dtype = in[0]->dtype, wide = tir::dtype_of_sums(dtype);
+  Buffer sum = over(f, "reduce", a, in[0], tir::Combiner::kSum,
+                    [&](const std::vector<Expr>& i) { return cast(wide, load(in[0], i)); });
+  Expr count = cast(wide, count_of(in[0], reduced_axes(a.axis, a.exclude, in[0]->shape.size())));
+  return {f.compute("mean", sum->shape, [&](Vars i) { return cast(dtype, div(at(sum, i), count)); })};
 }
 
 /// mean((x - m)^2) where the mean m is the second argument, with the reduced axes kept.
