@@ -33,7 +33,7 @@ double products_of_a_prefetch(DataType dtype, int64_t n, int64_t unrolled_steps,
 TEST(Prefetch, AsksForALineOnce) {
   EXPECT_EQ(products_of_a_prefetch(kFloat32, 32, 1, "vfmadd"), 4) << "four rows read one vector";
   EXPECT_EQ(products_of_a_prefetch(kFloat32, 32, 4, "vfmadd"), 4);
-  EXPECT_EQ(products_of_a_prefetch(kFloat16, 16, 4, "vmulps"), 8) << "a line holds two rows of weights";
+  EXPECT_EQ(products_of_a_prefetch(kFloat16, 16, 4, "vfmadd"), 8) << "a line holds two rows of weights";
 }
 
 }  // namespace
