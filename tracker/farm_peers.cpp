@@ -400,10 +400,12 @@ bool Farm::hand_back(const Peer& peer, const std::vector<uint64_t>& returned) {
   for (LeaseId id : returned) {
     // A worker returns only what is its own; the list is its word.
     if (!workers_.at(peer).leases.contains(id)) continue;
-    Trial& trial = trials_.at(leases_.at(id).trial);
+    const TrialId trial = leases_.at(id).trial;
     release(id, /*lost=*/false);
-    // No result of it will come: what is remembered of a trial does not grow by it.
-    trial.make_past().grants.pop_back();
+    // No result of it will come: what is remembered of a trial does not grow by it. One that was lost as
+    // often as may be, as a database can say of a trial that waits, has ended with its release.
+    if (const auto open = trials_.find(trial); open != trials_.end())
+      open->second.make_past().grants.pop_back();
     returned_[identity(workers_.at(peer))]++;
   }
   // Each lease is a row of the database: nobody makes them without end.

@@ -3,9 +3,11 @@
 #include <fmt/core.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <random>
 #include <set>
 
+#include "tests/tracker/farm_bench.h"
 #include "tracker/defaults.h"
 #include "tracker/farm.h"
 
@@ -140,6 +142,29 @@ TEST(FarmHostile, StaysConsistentWhateverPeersSay) {
     chaos.expect_consistent();
     if (HasFailure()) break;
   }
+}
+
+/// What a journal says of a trial that waits is anybody's word.
+TEST(FarmHostile, ATrialWithTooManyLossesEndsWhenItsLeaseIsReturned) {
+  Bench b;
+  b.submit(1);
+  JournalState state = b.journal.start();
+  for (uint32_t i = 1; i <= defaults::kLossesToQuarantine; ++i)
+    state.open.at(0).grants.push_back({.lease = i, .attempt = i, .worker = "w", .lost = true});
+  Farm farm(std::move(state), b.now);
+  Effects effects;
+  for (wire::Message message :
+       {wire::Message(wire::Hello{.worker = "w", .device = "{}", .backends = {"cpu"}}),
+        wire::Message(wire::Credit{1})})
+    farm.step(Received{"p", std::move(message)}, b.now, effects);
+  const auto lease = std::find_if(effects.messages.begin(), effects.messages.end(), [](const auto& out) {
+    return std::holds_alternative<wire::Lease>(out.message);
+  });
+  ASSERT_NE(lease, effects.messages.end());
+  farm.step(Received{"p", wire::Drain{.returned = {std::get<wire::Lease>(lease->message).lease}}}, b.now,
+            effects);
+  ASSERT_EQ(effects.finished.size(), 1u);
+  EXPECT_EQ(effects.finished[0].result.outcome, Outcome::kWorkerLost);
 }
 
 }  // namespace
