@@ -224,7 +224,8 @@ class Farm {
     bool capped = false;   // it asks for more than its key may hold
     uint32_t overdue = 0;  // leases that it let pass their time
     Time heard{0}, joined{0};
-    std::optional<Time> canary;  // the last
+    std::optional<Time> canary;   // the last
+    Time sung = Time::min() / 2;  // up to when its canaries are paid for (may_sing)
     bool suspect = false, drained = false;
     int failures = 0;  // candidates in a row, up to the last
     std::set<LeaseId> leases;
@@ -295,6 +296,7 @@ class Farm {
   void on(const Peer& peer, const wire::Credit& credit);
   void on(const Peer& peer, const wire::Result& result);
   void on(const Peer& peer, const wire::Canary& canary);
+  bool may_sing(Worker& worker) const;
   void on(const Peer& peer, const wire::Built& built);
   void on(const Peer& peer, const wire::BlobGet& get);
   void on(const Peer& peer, const wire::BlobChunk& chunk);

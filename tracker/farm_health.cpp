@@ -18,8 +18,21 @@ Health& Farm::health_of(const Worker& worker) {
   return health;
 }
 
+/// Twice as often as it should, and a few at once.
+bool Farm::may_sing(Worker& worker) const {
+  constexpr Time kEach = kCanaryEvery / 2;
+  constexpr Time kSaved = 64 * kEach;
+  // The time up to which canaries are paid for.
+  worker.sung = std::max(worker.sung, now_ - kSaved) + kEach;
+  if (worker.sung <= now_) return true;
+  worker.sung -= kEach;
+  return false;
+}
+
 void Farm::on(const Peer& peer, const wire::Canary& canary) {
   Worker& worker = workers_.at(peer);
+  // Each may be a row of the database and a line of the log.
+  if (!may_sing(worker)) return;
   Health& health = health_of(worker);
   const std::optional<Health::Change> change = health.hear(canary);
   // A copy, or one overtaken by a later one: nothing to write down.
@@ -48,8 +61,7 @@ void Farm::judge(const std::string& name, Health::Change change, bool good, bool
                .lied = lied});
   if (distrust) {
     ++distrusts_;
-    // Some may be of what is doubted now.
-    incumbents_.forget_all();
+    incumbents_.forget_said_by(identity_of(name));
   }
   if (change == Health::Change::kTrusted)
     effects_->notes.push_back(fmt::format("worker {} is trusted again", name));

@@ -22,6 +22,8 @@ class Incumbent {
   /// (workers/sampler.h). So the incumbent is told by two candidates; and by two workers, or by `who` alone,
   /// for what one says of two candidates is to cost nobody else samples. wire::kNoIncumbent before.
   double seconds(const std::string& who) const;
+  /// Whether it would be another without what `who` said.
+  bool rests_on(const std::string& who) const { return first_.who == who || other_.who == who; }
 
  private:
   static constexpr double kAlone = 0.95;
@@ -45,7 +47,10 @@ class Incumbents {
   void note(const TrialSpec& spec, CandidateId candidate, const std::string& who, double seconds);
   double seconds(const TrialSpec& spec, const std::string& who) const;
   void forget(JobId job);
-  void forget_all() { known_.clear(); }
+  /// Those that rest on the word of one who is not believed any more.
+  void forget_said_by(const std::string& who) {
+    std::erase_if(known_, [&](const auto& entry) { return entry.second.rests_on(who); });
+  }
 
  private:
   static constexpr size_t kMost = 1 << 16;

@@ -63,6 +63,20 @@ struct HealthBench : Bench {
 
 // --- canaries
 
+/// Of each that is written down the log may say a line, and results be doubted.
+TEST(FarmHealth, HearsNoMoreCanariesThanTheirTimeAllows) {
+  HealthBench b;
+  b.join("p", "w", 1);
+  b.make_baseline("p");
+  size_t changes = 0;
+  for (int i = 0; i < 1000; ++i) {
+    b.sing("p", i % 4 < 2 ? 1.1 : 1);
+    changes += b.last.notes.size();
+  }
+  EXPECT_GT(changes, 10u);
+  EXPECT_LT(changes, 64u);
+}
+
 TEST(FarmHealth, ASuspectWorkerGetsNoLeasesAndLosesThoseItHas) {
   HealthBench b;
   b.join("p", "v", 1);

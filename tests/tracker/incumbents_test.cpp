@@ -117,8 +117,10 @@ TEST(Incumbents, AreForgottenWithWhoIsSuspectAndWithTheirJob) {
   EXPECT_EQ(incumbents.seconds(first, "w"), wire::kNoIncumbent);
   EXPECT_EQ(incumbents.seconds(other, "w"), wire::kNoIncumbent);
   EXPECT_EQ(incumbents.seconds(last, "w"), 1);
-  incumbents.forget_all();
+  for (CandidateId candidate : {3, 4}) incumbents.note(other, candidate, "honest", 1);
+  incumbents.forget_said_by("w");
   EXPECT_EQ(incumbents.seconds(last, "w"), wire::kNoIncumbent);
+  EXPECT_EQ(incumbents.seconds(other, "honest"), 1);
 }
 
 TEST(Incumbents, OfAFloodOfTasksTheOldestGo) {
