@@ -7,6 +7,9 @@ namespace lathe::db {
 
 namespace {
 
+/// What a row takes beside its texts, roughly.
+constexpr int64_t kBytesOfRow = 128;
+
 constexpr std::string_view kSelectServed =
     "SELECT id, uuid, owner, model_name, request, priority, weight, state, message, device_class, report, "
     "job, "
@@ -51,9 +54,9 @@ ServedJob Store::add_served_job(const NewServedJob& job) {
     if (auto known = served_job_with_key(job.owner, *job.idempotency_key)) return *known;
   const ServedJobId id = *database_->insert(
       "INSERT INTO served_job(uuid, owner, model_name, request, priority, weight, state, idempotency_key, "
-      "created_ms) VALUES(?, ?, ?, ?, ?, ?, 'queued', ?, ?) RETURNING id",
+      "created_ms, kept_bytes) VALUES(?, ?, ?, ?, ?, ?, 'queued', ?, ?, ?) RETURNING id",
       {new_uuid(), job.owner, job.model_name, job.request, job.priority, job.weight, job.idempotency_key,
-       now_ms_()});
+       now_ms_(), static_cast<int64_t>(job.request.size()) + kBytesOfRow});
   add_served_event(id, "state", "{}");
   // As it was made, before anybody else can change it.
   ServedJob made = served_job(id);
@@ -158,6 +161,8 @@ bool Store::set_served_state(ServedJobId id, JobState state, const std::string& 
     database_->run("UPDATE job_task SET checkpoint = NULL WHERE job = ?", {*job.job});
   }
   add_served_event(id, "state", "{}");
+  // Its owner may pause and resume it as often as it likes.
+  database_->run("UPDATE served_job SET kept_bytes = kept_bytes + ? WHERE id = ?", {kBytesOfRow, id});
   transaction.commit();
   return true;
 }
@@ -195,7 +200,8 @@ int64_t Store::add_served_event(ServedJobId id, const std::string& kind, const s
 
 StoredByJob Store::stored_by(ServedJobId id) {
   // Counted when a search begins, not with each trial; SearchQuota goes on from there.
-  const JobId search = served_job(id).job.value_or(0);
+  const ServedJob job = served_job(id);
+  const JobId search = job.job.value_or(0);
   Query tasks = database_->query("SELECT count(*) FROM job_task WHERE job = ?", {search});
   Query trials = database_->query(
       "SELECT count(*), coalesce(sum(octet_length(trace) + octet_length(program) + octet_length(settings)), "
@@ -206,7 +212,8 @@ StoredByJob Store::stored_by(ServedJobId id) {
       "SELECT count(*), coalesce(sum(octet_length(body)), 0) FROM event WHERE served_job = ?", {id});
   CHECK(tasks.step() && trials.step() && events.step());
   StoredByJob stored{.tasks = tasks.integer(), .trials = trials.integer(), .events = events.integer()};
-  stored.bytes = trials.integer() + events.integer();
+  stored.bytes = static_cast<int64_t>(job.request.size()) + kBytesOfRow * (1 + stored.events) +
+                 trials.integer() + events.integer();
   return stored;
 }
 

@@ -118,11 +118,15 @@ Principal Api::Impl::authorize(const Request& request, const Route* route) {
   return *principal;
 }
 
+bool Api::Impl::has_time(const Principal& principal) {
+  // An administrator always, who may have come to see why it is slow.
+  return principal.role == Role::kAdmin || work.wait(principal.name, Worked::seconds(CLOCK_MONOTONIC)) <= 0;
+}
+
 /// Throws Refused for who has asked for too much.
 void Api::Impl::require_time(const Principal& principal) {
-  // Not an administrator, who may have come to see why it is slow.
   const double wait = work.wait(principal.name, Worked::seconds(CLOCK_MONOTONIC));
-  if (wait > 0 && principal.role != Role::kAdmin)
+  if (!has_time(principal))
     throw Refused{429,
                   fmt::format("{} has asked for more than {:.0f}% of this service's time for answers",
                               principal.name, 100 * defaults::kWorkOfOne),

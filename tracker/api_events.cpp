@@ -1,6 +1,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <utility>
 
@@ -37,23 +38,31 @@ Response Api::Impl::events(const Call& call, db::ServedJobId id) {
     response.first_event = *id_told;
   }
   // Called by the server every kEventPause (http_server.cpp), on its thread; `last` ends the stream.
-  response.events = [this, id, open, user, token = call.request.token, look = true](int64_t after,
-                                                                                    bool& last) mutable {
+  response.events = [this, id, open, principal = call.principal, token = call.request.token, look = true](
+                        int64_t after, bool& last) mutable {
+    const std::string& user = principal.name;
     const Worked worked(work, user);
     std::vector<http::Event> list;
     // Asked each time, several times a second: S5 gives five seconds.
     last = !principals.find(token);  // revoked meanwhile
     if (last) return list;
+    // Later, when its user's time is used up: what is new is in the database until then.
+    if (!has_time(principal)) return list;
     // Whether it is over is asked first: what was told before that is then in the list.
     // Not each time, for its row has its report.
     last = id != 0 && std::exchange(look, false) && db::is_final(store.served_job(id).state);
     // The thread is everybody's: a long past goes out a piece at a time.
     constexpr int kAtOnce = 200;
+    std::map<db::ServedJobId, std::string> rows;
     for (db::Event& event : store.served_events_after(id, after, kAtOnce)) {
       std::string data = std::move(event.body);
       look |= event.kind == "state";
-      if (event.kind == "state" && event.served_job)
-        data = json_line(job_json(store.served_job(*event.served_job), store));
+      // Each state is told as it is now, which takes milliseconds to say.
+      if (event.kind == "state" && event.served_job) {
+        std::string& row = rows[*event.served_job];
+        if (row.empty()) row = json_line(job_json(store.served_job(*event.served_job), store));
+        data = row;
+      }
       if (event.kind.starts_with(kScheduleEvent)) data = "{}";  // long: its route has it
       // An end of line would end the event: JSON has none within its strings.
       std::erase(data, '\n');

@@ -50,7 +50,9 @@ struct Api::Impl {
   static bool matches(std::string_view pattern, std::string_view path, std::string& part);
   const Route* find(const http::Request& request, std::string& part, bool& known_path) const;
   Principal authorize(const http::Request& request, const Route* route);
+  bool has_time(const Principal& principal);
   void require_time(const Principal& principal);
+  void require_room(const Principal& principal);
   http::Response dispatch(const http::Request& request);
 
   // What the handlers have in common (api_jobs.cpp). Each throws Refused.

@@ -70,6 +70,16 @@ Response Api::Impl::list_jobs(const Call& call) {
   return json_response({{"jobs", std::move(list)}});
 }
 
+/// Throws Refused for whose jobs keep all that may be kept.
+void Api::Impl::require_room(const Principal& principal) {
+  if (static_cast<uint64_t>(store.kept_by_owner(principal.name)) < principal.kept_bytes) return;
+  // No waiting helps: what was measured stays.
+  throw Refused{413,
+                fmt::format("the jobs of {} keep {:.1f} GiB, which is as much as may be", principal.name,
+                            static_cast<double>(principal.kept_bytes) / (uint64_t{1} << 30)),
+                {}};
+}
+
 Response Api::Impl::submit(const Call& call) {
   JobRequest request;
   try {
@@ -109,13 +119,7 @@ Response Api::Impl::submit(const Call& call) {
                   fmt::format("{} has {} open jobs, which is as many as may be", call.principal.name,
                               call.principal.open_jobs),
                   {{"Retry-After", "30"}}};
-  // No waiting helps: what was measured stays.
-  if (is_new && static_cast<uint64_t>(store.kept_by_owner(call.principal.name)) >= call.principal.kept_bytes)
-    throw Refused{
-        413,
-        fmt::format("the jobs of {} keep {:.1f} GiB, which is as much as may be", call.principal.name,
-                    static_cast<double>(call.principal.kept_bytes) / (uint64_t{1} << 30)),
-        {}};
+  if (is_new) require_room(call.principal);
   const db::ServedJob made = store.add_served_job(job);
   // Written anew: an older release may have kept it with other keys.
   // The same key gives the same job, so that a client that lost our answer may ask again; another job under
@@ -158,6 +162,7 @@ Response Api::Impl::pause(const Call& call) {
 
 Response Api::Impl::resume(const Call& call) {
   const db::ServedJob job = own_job(call);
+  require_room(call.principal);
   return changed(job, keeper.resume(job.id), "resumed");
 }
 

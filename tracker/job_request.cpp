@@ -17,7 +17,7 @@ namespace {
 using nlohmann::json;
 
 constexpr int kDepth = 8;
-constexpr size_t kLongestName = 128, kLongestRequest = 128 << 10;
+constexpr size_t kLongestName = 128, kLongestRequest = 32 << 10;
 constexpr int64_t kMostTrials = int64_t{1} << 40, kMostPriority = 1000;
 
 /// Takes the members of an object one after the other; what is left in the end was asked for in vain.

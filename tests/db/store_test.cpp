@@ -299,20 +299,35 @@ TEST_F(StoreTest, GroupIsAllOrNothing) {
   EXPECT_EQ(events[0].kind, "result");
 }
 
+/// Requests too: who submits and cancels, or pauses and resumes, would fill the database by that.
+TEST_F(StoreTest, AJobKeepsItsRequestAndItsStates) {
+  const ServedJob job =
+      store_.add_served_job({.owner = "alice", .model_name = "net", .request = std::string(1000, 'x')});
+  const int64_t queued = store_.kept_by_owner("alice");
+  EXPECT_GT(queued, 1000);
+  EXPECT_TRUE(store_.set_served_state(job.id, JobState::kStopped));
+  EXPECT_TRUE(store_.set_served_state(job.id, JobState::kQueued));
+  const int64_t resumed = store_.kept_by_owner("alice");
+  EXPECT_GT(resumed, queued);
+  EXPECT_GE(store_.stored_by(job.id).bytes, resumed) << "a search goes on from there";
+  EXPECT_TRUE(store_.set_served_state(job.id, JobState::kCancelled));
+  EXPECT_GT(store_.kept_by_owner("alice"), resumed);
+}
+
 /// Of all jobs that an owner ever had, what their searches stood at would be most of the database.
 TEST_F(StoreTest, AFinalJobKeepsNoCheckpoint) {
   const ServedJob job = store_.add_served_job({.owner = "alice", .model_name = "net"});
   store_.set_served_search(job.id, farm_.job);
   store_.checkpoint_task(farm_.job, farm_.workload, 1, "\xff twelve bytes");
-  const int64_t texts = store_.stored_by(job.id).bytes;
+  const int64_t texts = store_.stored_by(job.id).bytes, kRow = 128;
   store_.add_served_event(job.id, "progress", "\"\xc3\xa9\"");
-  EXPECT_EQ(store_.stored_by(job.id).bytes, texts + 4) << "bytes, not letters";
+  EXPECT_EQ(store_.stored_by(job.id).bytes, texts + 4 + kRow) << "bytes, not letters";
   store_.set_served_kept(job.id, 100);
   EXPECT_TRUE(store_.set_served_state(job.id, JobState::kStopped));
   EXPECT_NE(store_.job_tasks(farm_.job).at(0).checkpoint, "");
   EXPECT_TRUE(store_.set_served_state(job.id, JobState::kFailed));
   EXPECT_EQ(store_.job_tasks(farm_.job).at(0).checkpoint, "");
-  EXPECT_EQ(store_.kept_by_owner("alice"), 100 - 14);
+  EXPECT_EQ(store_.kept_by_owner("alice"), 100 - 14 + 2 * kRow);
 }
 
 TEST_F(StoreTest, ServedJobsOfAState) {

@@ -77,14 +77,14 @@ TEST(JobRequest, AModelThatIsNotUploadedMayBeAnyPath) {
 
 /// Lists of jobs read all of them.
 TEST(JobRequest, IsNoMegabyte) {
-  EXPECT_EQ(message_of(to_json({.model = "m", .device = std::string(100'000, 'x')})), "no error");
+  EXPECT_EQ(message_of(to_json({.model = "m", .device = std::string(20'000, 'x')})), "no error");
   const std::string much(200'000, 'x');
   for (const JobRequest& request :
        {JobRequest{.model = "m", .device = much}, JobRequest{.model = much},
         JobRequest{.model = "m", .open = {much}}, JobRequest{.model = "m", .shapes = {{much, {1}}}},
         JobRequest{.model = "m", .shapes = {{"x", std::vector<int64_t>(100'000)}}}})
     EXPECT_EQ(message_of(to_json(request)),
-              fmt::format("a job has {} bytes of names and shapes, more than the limit of 131072",
+              fmt::format("a job has {} bytes of names and shapes, more than the limit of 32768",
                           to_json(request).size()));
 }
 
