@@ -197,6 +197,7 @@ void JobKeeper::keep() {
     try {
       if (!store) store.emplace(settings_.database);
       start_some(*store, woken || std::exchange(failed, false));
+      tell_what_searches_wait_for(*store);
     } catch (const std::exception& error) {  // a full disk, say: another time, perhaps
       failed = true;
       log(fmt::format("jobs wait: {}", error.what()));
@@ -304,6 +305,33 @@ void JobKeeper::start_some(db::Store& store, bool woken) {
   }
 }
 
+/// F11: a search whose devices have gone waits for them, and its job says so until they are back.
+void JobKeeper::tell_what_searches_wait_for(db::Store& store) {
+  constexpr auto kEvery = std::chrono::seconds(2);
+  if (Clock::now() - told_ < kEvery) return;
+  told_ = Clock::now();
+  std::map<db::ServedJobId, std::string> classes;
+  {
+    std::lock_guard lock(mutex_);
+    for (const auto& [id, search] : searches_)
+      if (!search->ended) classes[id] = search->device.name;
+  }
+  if (classes.empty()) return;
+  std::set<std::string> ready;
+  for (const WorkerStatus& worker : farm_.status().workers)
+    if (worker.state() == "ready") ready.insert(worker.device_class);
+  std::lock_guard deciding(deciding_);
+  for (const auto& [id, device_class] : classes) {
+    const db::ServedJob job = store.served_job(id);
+    if (job.state != db::JobState::kRunning) continue;
+    const std::string waits = fmt::format("no worker of its devices, {}, is ready", device_class);
+    const bool is_ready = ready.contains(device_class);
+    // What else there is to say stays.
+    if (is_ready ? job.message == waits : job.message.empty())
+      store.set_served_state(id, job.state, is_ready ? "" : waits);
+  }
+}
+
 /// REQUIRES: deciding_ is held.
 void JobKeeper::start(db::Store& store, const db::ServedJob& job, DeviceClass device) {
   store.set_served_device_class(job.id, device.name);
@@ -355,14 +383,17 @@ JobKeeper::Choice JobKeeper::find_device(const db::ServedJob& job, const FarmSta
     const JobRequest request = parse_job_request(job.request);
     // Times of two classes are not compared: what the search began with, it ends with.
     const std::string& wanted = job.job ? job.device_class : request.device;
-    const std::tuple key(request.target, wanted, request.needs);
+    std::map<std::string, std::string> needs = request.needs;
+    // Threads beside each other on one core measure nothing, and no candidate would be built for them.
+    if (request.threads > 1) needs.try_emplace("cores", fmt::format("{}", request.threads));
+    const std::tuple key(request.target, wanted, needs);
     if (const auto found = known.find(key); found != known.end()) return found->second;
     Choice choice;
     // "cpu" is left for the device to settle; a target in full is brought to the one text
     // that keys the store.
     const bool any_processor = request.target.find(':') == std::string::npos;
     const std::string target = any_processor ? request.target : settings_.resolve_target(request.target);
-    choice.device = choose_device_class(farm, target, wanted, parse_needs(request.needs), choice.why);
+    choice.device = choose_device_class(farm, target, wanted, parse_needs(needs), choice.why);
     if (choice.device && !any_processor) {
       // The numbers were measured with what the worker compiles for by itself.
       if (choice.device->target != target) choice.device->machine = "";

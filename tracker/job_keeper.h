@@ -74,6 +74,7 @@ class JobKeeper {
   void keep();
   void watch_folders();
   void start_some(db::Store& store, bool woken);
+  void tell_what_searches_wait_for(db::Store& store);
   void start(db::Store& store, const db::ServedJob& job, DeviceClass device);
   Choice find_device(const db::ServedJob& job, const FarmStatus& farm, Choices& known) const;
   void run(Search& search, db::Store& store);
@@ -91,8 +92,9 @@ class JobKeeper {
   std::condition_variable changed_;
   bool awake_ = true, closing_ = false;
   std::map<db::ServedJobId, std::unique_ptr<Search>> searches_;
-  Fleet fleet_;                   // of the last look; of keep()'s thread
-  bool waits_for_fleet_ = false;  // some job found no device then
+  Fleet fleet_;                                   // of the last look; of keep()'s thread
+  bool waits_for_fleet_ = false;                  // some job found no device then
+  std::chrono::steady_clock::time_point told_{};  // what searches wait for
   std::thread thread_;
 };
 

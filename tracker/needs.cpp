@@ -76,11 +76,19 @@ std::string write_version(const Amount& version) {
   return text;
 }
 
-std::optional<Amount> memory_of(const json& device) {
-  const auto found = device.find("memory_bytes");
+std::optional<Amount> number_of(const json& device, const char* member) {
+  const auto found = device.find(member);
   if (found == device.end() || !found->is_number_integer()) return std::nullopt;
   return Amount{found->get<int64_t>()};
 }
+std::optional<Amount> memory_of(const json& device) { return number_of(device, "memory_bytes"); }
+std::optional<Amount> cores_of(const json& device) { return number_of(device, "cores"); }
+
+std::optional<Amount> parse_count(std::string_view text) {
+  const std::optional<int64_t> number = whole_number(text);
+  return number ? std::optional(Amount{*number}) : std::nullopt;
+}
+std::string write_count(const Amount& amount) { return fmt::format("{}", amount[0]); }
 
 /// Of "Linux 6.1.0-13-amd64" the leading version; what a distribution appends is its own.
 std::optional<Amount> driver_version_of(const json& device) {
@@ -107,6 +115,7 @@ struct Property {
 constexpr Property kProperties[] = {
     {"memory", "of the device's system, 16GiB", "16GiB or 512MiB", parse_bytes, memory_of, write_bytes,
      "memory of {} or more"},
+    {"cores", "8", "8", parse_count, cores_of, write_count, "{} cores or more"},
     {"driver", "6.1; of a CPU the kernel's release", "6.1 or 550.54.14", parse_version, driver_version_of,
      write_version, "driver {} or newer"},
 };

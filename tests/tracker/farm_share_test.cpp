@@ -197,6 +197,9 @@ TEST(DeviceClass, OfTheWorkersThatFitTheOneWithTheMostSlots) {
   EXPECT_EQ(why,
             "no device has driver 6.2 or newer and memory of 65 GiB or more; without are: Core, 8 cores; "
             "Zen, 8 cores");
+  EXPECT_EQ(choose("cpu", "Core", {{"cores", "8"}}), "Core, 8 cores");
+  EXPECT_EQ(choose("cpu", "", {{"cores", "9"}}), "");
+  EXPECT_EQ(why, "no device has 9 cores or more; without are: Core, 8 cores; Zen, 8 cores");
   EXPECT_EQ(choose("cpu:triple=aarch64-linux-gnu", ""), "");
   EXPECT_EQ(why, "no worker is cpu/aarch64: start one with `tune worker --tracker ...` on such a machine");
 }

@@ -52,6 +52,7 @@ class SilentFarm final : public ServiceFarm {
         {.name = "w",
          .device =
              fmt::format(R"({{"model": "m", "cores": 1, "architecture": "x86_64", "target": "{}"}})", target),
+         .device_class = "m, 1 core",
          .backends = {"cpu"},
          .slots = 1});
     return status;
@@ -241,6 +242,14 @@ TEST(JobKeeper, StopsAJobThatThisMachineHasNoRoomFor) {
   }
 }
 
+/// Nothing would be built for them, which candidates would be blamed for.
+TEST(JobKeeper, AJobOfManyThreadsWaitsForSoManyCores) {
+  Office office(shell("exec sleep 600"), {.request = R"({"model": "net", "trials": 10, "threads": 2})"});
+  ASSERT_TRUE(soon([&] { return !office.now().message.empty(); }));
+  EXPECT_EQ(office.now().message, "no device has 2 cores or more; without are: m, 1 core");
+  EXPECT_EQ(office.state(), db::JobState::kQueued);
+}
+
 /// A worker that comes is told by nobody; of the jobs without one the most urgent then begins.
 TEST(JobKeeper, LooksAtALongQueueWhenAWorkerComes) {
   TemporaryFolder folder;
@@ -265,6 +274,17 @@ TEST(JobKeeper, LooksAtALongQueueWhenAWorkerComes) {
   farm.empty = false;
   ASSERT_TRUE(soon([&] { return store.served_job(urgent).state == db::JobState::kRunning; }));
   EXPECT_EQ(store.served_jobs({.state = db::JobState::kRunning}).size(), 1u);
+}
+
+TEST(JobKeeper, SaysWhenTheDevicesOfASearchHaveGone) {
+  Office office(shell("exec sleep 600"));
+  ASSERT_TRUE(soon([&] { return office.state() == db::JobState::kRunning; }));
+  office.farm.empty = true;
+  ASSERT_TRUE(soon([&] { return !office.now().message.empty(); }));
+  EXPECT_EQ(office.now().message, "no worker of its devices, m, 1 core, is ready");
+  EXPECT_EQ(office.state(), db::JobState::kRunning);
+  office.farm.empty = false;
+  EXPECT_TRUE(soon([&] { return office.now().message.empty(); }));
 }
 
 TEST(JobKeeper, CancelsWhatAFailedSearchLeftToBeMeasured) {
