@@ -70,6 +70,10 @@ void require_own_page(const Request& request) {
   if (!request.origin.empty() && request.origin != "http://" + request.host &&
       request.origin != "https://" + request.host)
     throw Refused{403, fmt::format("a page of {} may not ask here", request.origin), {}};
+  // A script or a picture of another page: a GET without an Origin, of which browsers say this much
+  // (W3C Fetch Metadata).
+  if (!request.fetch_site.empty() && request.fetch_site != "same-origin" && request.fetch_site != "none")
+    throw Refused{403, "a page of another site may not ask here", {}};
 }
 
 }  // namespace lathe::tracker

@@ -93,6 +93,7 @@ Request read_head(const bhttp::request_header<Fields>& head) {
   request.host = std::string(head[bhttp::field::host]);
   // Empty where none is sent: by what is no browser, and by browsers for a page's own GETs.
   request.origin = std::string(head[bhttp::field::origin]);
+  request.fetch_site = std::string(head["Sec-Fetch-Site"]);
   request.last_event_id = std::string(head["Last-Event-ID"]);
   return request;
 }

@@ -38,6 +38,7 @@ struct Request {
   std::string method, path;  // path: without the query, percent-decoded
   std::map<std::string, std::string> query;
   std::string host, origin;    // Host and Origin; "": none
+  std::string fetch_site;      // Sec-Fetch-Site; "": none
   std::string token;           // of "Authorization: Bearer ..."; "": none
   std::string last_event_id;   // Last-Event-ID
   std::string body;            // of what is no upload

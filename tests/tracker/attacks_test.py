@@ -37,6 +37,12 @@ def pages_of_others(tracker):
         found = statuses(tracker.say(request("POST /v1/jobs HTTP/1.1", f"Origin: {origin}", "Connection: close",
                                              "Content-Type: text/plain", f"Content-Length: {len(job)}", body=job)))
         check(found == [403], f"a form of {origin}: {found}")
+    for site in ("cross-site", "same-site"):
+        found = statuses(tracker.say(request("GET /v1/status HTTP/1.1", f"Sec-Fetch-Site: {site}", "Connection: close")))
+        check(found == [403], f"a picture of a {site} page: {found}")
+    for site in ("same-origin", "none"):
+        found = statuses(tracker.say(request("GET /v1/status HTTP/1.1", f"Sec-Fetch-Site: {site}", "Connection: close")))
+        check(found == [200], f"its own page, or an address typed in ({site}): {found}")
     check(tracker.call("GET", "/v1/jobs")[1] == {"jobs": []}, "a stranger's page submitted a job")
     for host in (f"localhost:{tracker.port}", f"127.0.0.1:{tracker.port}", "[::1]:80"):
         found = statuses(tracker.say(request("GET /v1/status HTTP/1.1", f"Origin: http://{host}", "Connection: close",
