@@ -305,7 +305,7 @@ TEST(Farm, HoldsOutAgainstAWorkerThatHandsAllBack) {
   EXPECT_THAT(b.last.finished, SizeIs(1));
 }
 
-/// A worker that is another device each time it says HELLO: each would be a row of 64 KiB.
+/// A worker that is another device each time it says HELLO: each would be a row of 16 KiB.
 TEST(Farm, HoldsOutAgainstAWorkerOfManyDevices) {
   Bench b;
   b.submit(1);

@@ -97,8 +97,8 @@ TEST(Wire, NamesTheFault) {
   EXPECT_EQ(message_of(encode(Hello{.worker = std::string(300, 'x')})),
             "hello.worker has 300 bytes, more than the limit of 256");
   EXPECT_EQ(message_of(encode(Hello{.worker = "w", .device = std::string(70000, ' ')})),
-            "hello.device has 70000 bytes, more than the limit of 65536");
-  EXPECT_EQ(message_of(encode(Hello{.worker = "w", .device = std::string(30000, '[')})),
+            "hello.device has 70000 bytes, more than the limit of 16384");
+  EXPECT_EQ(message_of(encode(Hello{.worker = "w", .device = std::string(10000, '[')})),
             "hello.device is nested more than 8 deep");
   EXPECT_EQ(message_of(encode(Credit{1000000})), "credit.slots is 1000000, at most 1024");
   EXPECT_EQ(message_of(encode(Result{.outcome = static_cast<Outcome>(99)})),
