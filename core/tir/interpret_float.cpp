@@ -196,9 +196,11 @@ FloatPtr ExprCompiler::compile_float(const Expr& e) {
         return mapped<FloatToFloat>(compile_float(value), [type](double x) { return round_to(type, x); });
       // Integers are int64 here, and only those of 64 unsigned bits may look negative.
       bool is_unsigned = is_unsigned_64(value.dtype().element());
-      return mapped<IntToFloat>(compile_int(value), [type, is_unsigned](int64_t x) {
-        return round_to(type,
-                        is_unsigned ? static_cast<double>(static_cast<uint64_t>(x)) : static_cast<double>(x));
+      return mapped<IntToFloat>(compile_int(value), [type, is_unsigned](int64_t x) -> double {
+        const auto all = static_cast<uint64_t>(x);
+        // At once: by way of float64 it would be rounded twice.
+        if (type.bits == 32) return is_unsigned ? static_cast<float>(all) : static_cast<float>(x);
+        return round_to(type, is_unsigned ? static_cast<double>(all) : static_cast<double>(x));
       });
     }
     case ExprKind::kIntrinsic: {

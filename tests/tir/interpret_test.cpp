@@ -69,6 +69,9 @@ TEST(Interpret, IntegersWrapAndDivideAsTheyShould) {
   EXPECT_EQ(raw(BinaryOp::kMax, kUInt64, -1, 1), -1);  // all ones, the largest
   EXPECT_EQ(raw(BinaryOp::kPow, kInt32, 3, 4), 81);
   EXPECT_EQ(value_of(cast(kFloat64, imm(kUInt64, -1))).value(0), 0x1p64);
+  // Above the middle between two numbers of float32, which float64 would take for the middle.
+  const int64_t middle = (int64_t{1} << 54) + (int64_t{1} << 30);
+  EXPECT_EQ(value_of(make<Cast>(imm(kInt64, middle + 1), kFloat32)).value(0), 0x1p54 + 0x1p31);
 }
 
 TEST(Interpret, FloatsBeyondAnIntegerTypeBecomeItsNearest) {
