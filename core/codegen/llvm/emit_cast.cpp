@@ -1,11 +1,13 @@
 // Conversions between types. Quantized kernels end in them: what is rounded and clipped to 8 bits takes one
 // instruction, and so does what is widened again at once.
+#include <llvm/ADT/APInt.h>
 #include <llvm/IR/Intrinsics.h>
 
 #include <cmath>
 #include <optional>
 
 #include "core/codegen/llvm/emitter.h"
+#include "core/codegen/llvm/integer_math.h"
 #include "core/support/error.h"
 
 namespace lathe::codegen {
@@ -77,36 +79,46 @@ Expr through_byte(const Cast& e) {
 }
 }  // namespace
 
-/// A vector of floats as int32 or int64, toward zero; those beyond its range become the nearest, NaNs 0.
-/// LLVM's own saturating conversion takes vectors apart. Of a NaN that was clipped any number may come.
+/// A vector of floats as integers of 32 or 64 bits, toward zero; those beyond their range become the nearest,
+/// NaNs 0. LLVM's own saturating conversion takes vectors apart. Of a NaN that was clipped any number may
+/// come.
 llvm::Value* Emitter::vector_whole(const Expr& e, DataType to) {
-  // Well inside of int32, so that rounding cannot leave it.
+  // Well inside of 32 bits, so that rounding cannot leave them.
   constexpr double kSurely = 1e9;
   llvm::Type* type = value_type(to.with_lanes(e.dtype().lanes));
   Expr inside = rounded_value(e);
   std::optional<Interval> bounds = float_bounds(e);
-  bool in_range = bounds && bounds->within(-kSurely, kSurely);
-  if (to.bits == 32 && in_range && inside && e.dtype().element() == kFloat32) {
+  const bool in_range = bounds && bounds->within(is_signed(to) ? -kSurely : 0, kSurely);
+  if (to.element() == kInt32 && in_range && inside && e.dtype().element() == kFloat32) {
     llvm::Value* clipped = kept_wide(value(inside));  // rounds as the processor is set: to nearest even
     return b_.CreateIntrinsic(llvm::Intrinsic::lrint, {type, clipped->getType()}, {clipped});
   }
   llvm::Value* v = kept_wide(value(e));
-  llvm::Value* result = b_.CreateFreeze(b_.CreateFPToSI(v, type));
-  if (in_range) return result;
-  const double end = std::ldexp(1, to.bits - 1);  // the first number beyond, which floats hold
   auto bound = [&](double x) { return llvm::ConstantFP::get(v->getType(), x); };
-  auto number = [&](int64_t x) { return llvm::ConstantInt::getSigned(type, x); };
-  const int64_t most = to.bits == 32 ? INT32_MAX : INT64_MAX, least = to.bits == 32 ? INT32_MIN : INT64_MIN;
-  result = b_.CreateSelect(b_.CreateFCmpOGE(v, bound(end)), number(most), result);
-  result = b_.CreateSelect(b_.CreateFCmpOLT(v, bound(-end)), number(least), result);
-  return b_.CreateSelect(b_.CreateFCmpUNO(v, v), number(0), result);
+  // Of unsigned ones a single instruction makes 0 of NaN too.
+  if (!is_signed(to) && !in_range) v = b_.CreateSelect(b_.CreateFCmpOGT(v, bound(0)), v, bound(0));
+  llvm::Value* result = is_signed(to)                                      ? b_.CreateFPToSI(v, type)
+                        : to.bits == 64 && !state_.features.converts_longs ? uint64_of_reals(b_, v)
+                                                                           : b_.CreateFPToUI(v, type);
+  result = b_.CreateFreeze(result);
+  if (in_range) return result;
+  const auto bits = static_cast<unsigned>(to.bits);
+  auto number = [&](const llvm::APInt& x) { return llvm::ConstantInt::get(type, x); };
+  // The first number beyond, which floats hold.
+  llvm::Value* end = bound(std::ldexp(1, is_signed(to) ? to.bits - 1 : to.bits));
+  const llvm::APInt most =
+      is_signed(to) ? llvm::APInt::getSignedMaxValue(bits) : llvm::APInt::getMaxValue(bits);
+  result = b_.CreateSelect(b_.CreateFCmpOGE(v, end), number(most), result);
+  if (!is_signed(to)) return result;
+  llvm::Value* least = number(llvm::APInt::getSignedMinValue(bits));
+  result = b_.CreateSelect(b_.CreateFCmpOLT(v, b_.CreateFNeg(end)), least, result);
+  return b_.CreateSelect(b_.CreateFCmpUNO(v, v), llvm::Constant::getNullValue(type), result);
 }
 
-/// A vector of floats as int32 or narrower integers, by way of int32: there two instructions bring what was
-/// not clipped before into the range of the narrower type.
+/// A vector of floats as integers of less than 32 bits, by way of int32: there two instructions bring what
+/// was not clipped before into the range of the narrower type.
 llvm::Value* Emitter::vector_narrow(const Expr& e, DataType to) {
   llvm::Value* wide = vector_whole(e, kInt32);
-  if (to.bits == 32) return wide;
   const Interval range = range_of(to);
   std::optional<Interval> bounds = float_bounds(e);
   if (!bounds || !bounds->within(range.low, range.high)) {
@@ -124,17 +136,21 @@ llvm::Value* Emitter::cast(const Cast& e) {
   if (Expr x = through_byte(e)) return b_.CreateSIToFP(value(x), value_type(e.dtype));
   DataType from = e.value.dtype(), to = e.dtype;
   llvm::Type* type = value_type(to);
-  bool fits_int32 = to.is_int() && (to.bits < 32 || to.element() == kInt32);
-  if (from.is_float() && fits_int32 && to.lanes > 1) return vector_narrow(e.value, to);
-  if (from.is_float() && to.element() == kInt64 && to.lanes > 1) return vector_whole(e.value, kInt64);
+  if (from.is_float() && to.is_int() && to.lanes > 1)
+    return to.bits < 32 ? vector_narrow(e.value, to) : vector_whole(e.value, to);
   llvm::Value* v = kept_wide(value(e.value));
   if (to.is_bool()) {
     llvm::Value* zero = llvm::Constant::getNullValue(v->getType());
     return from.is_float() ? b_.CreateFCmpUNE(v, zero) : b_.CreateICmpNE(v, zero);
   }
   if (from.is_float() && to.is_float()) return rounded(b_.CreateFPCast(v, type), to);
-  if (to.is_float())
-    return rounded(is_signed(from) ? b_.CreateSIToFP(v, type) : b_.CreateUIToFP(v, type), to);
+  if (to.is_float()) {
+    const bool in_parts = from.element() == kUInt64 && to.lanes > 1 && !state_.features.converts_longs;
+    llvm::Value* real = in_parts          ? reals_of_uint64(b_, v, type)
+                        : is_signed(from) ? b_.CreateSIToFP(v, type)
+                                          : b_.CreateUIToFP(v, type);
+    return rounded(real, to);
+  }
   if (!from.is_float())
     return is_signed(from) ? b_.CreateSExtOrTrunc(v, type) : b_.CreateZExtOrTrunc(v, type);
   auto f = is_signed(to) ? llvm::Intrinsic::fptosi_sat : llvm::Intrinsic::fptoui_sat;
