@@ -1,4 +1,4 @@
-// Conversions between floats and integers of 32 and 64 bits.
+// Divisions of vectors of integers, and conversions between floats and integers of 32 and 64 bits.
 #include <gtest/gtest.h>
 
 #include <bit>
@@ -7,6 +7,7 @@
 #include <limits>
 #include <random>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "core/codegen/host_target.h"
@@ -21,6 +22,7 @@ using tir::Buffer, tir::load, tir::store;
 /// All of AVX-512 or what this machine has; without conversions of 64 bits; without vectors of 256 bits.
 constexpr const char* kTargets[] = {"cpu", "cpu:mcpu=haswell", "cpu:mcpu=nehalem"};
 constexpr const char* kVectorTargets[] = {"cpu:mcpu=znver4", "cpu:mcpu=haswell", "cpu:mcpu=nehalem"};
+constexpr BinaryOp kDivisions[] = {BinaryOp::kDiv, BinaryOp::kMod, BinaryOp::kFloorDiv, BinaryOp::kFloorMod};
 constexpr DataType kIntegers[] = {kInt8, kUInt8, kInt16, kUInt16, kInt32, kUInt32, kInt64, kUInt64};
 
 constexpr int kLanes = 16;
@@ -53,6 +55,57 @@ void expect_as_interpreted(const Tensor& x, const Tensor& z, DataType to,
           << what << " of " << to_string(x.dtype()) << " " << x.value(i) << " and " << z.value(i) << " is "
           << found.value(i) << ", must be " << expected.value(i) << " on " << target;
   }
+}
+
+/// Numbers of every size, those next to powers of two, and their multiples and what is next to these.
+std::vector<std::pair<uint64_t, uint64_t>> dividends_and_divisors() {
+  std::mt19937_64 random(5);
+  std::vector<uint64_t> edges{0, 1, 2, 3, 5, 7, 10};
+  for (int bit = 2; bit < 64; ++bit)
+    for (const uint64_t by : {-1, 0, 1}) edges.push_back((uint64_t{1} << bit) + by);
+  std::vector<std::pair<uint64_t, uint64_t>> pairs;
+  for (const uint64_t a : edges)
+    for (const uint64_t b : edges)
+      for (const uint64_t negated : {0, 1})
+        pairs.emplace_back(a, b), pairs.emplace_back(-a, b), pairs.emplace_back(negated ? -a : a, -b);
+  for (int i = 0; i < 20000; ++i) {
+    const uint64_t b = random() >> (random() % 63), multiple = b * (random() >> (random() % 63));
+    pairs.emplace_back(random() >> (random() % 63), b);
+    pairs.emplace_back(multiple + random() % 3 - 1, random() % 2 ? b : -b);
+  }
+  pairs.resize(pairs.size() / kLanes * kLanes);
+  return pairs;
+}
+
+TEST(IntegerMath, DividesVectorsExactly) {
+  const auto pairs = dividends_and_divisors();
+  const auto n = static_cast<int64_t>(pairs.size());
+  for (const DataType type : kIntegers) {
+    Tensor x({n}, type), z({n}, type);
+    for (int64_t i = 0; i < n; ++i) {
+      const auto& [a, b] = pairs[static_cast<size_t>(i)];
+      x.set_integer(i, static_cast<int64_t>(a)), z.set_integer(i, static_cast<int64_t>(b));
+    }
+    for (const BinaryOp op : kDivisions)
+      expect_as_interpreted(
+          x, z, type, [op](const Expr& a, const Expr& b) { return binary(op, a, b); }, spelling(op));
+  }
+}
+
+TEST(IntegerMath, DividesNoLaneByItself) {
+  for (const DataType type : kIntegers)
+    for (const BinaryOp op : kDivisions)
+      for (const char* target : kVectorTargets) {
+        // Where nothing converts integers of 64 bits it would take longer than one by one.
+        if (type.bits == 64 && target != kVectorTargets[0]) continue;
+        const std::string text =
+            assembly_of(map_of(kLanes, type, type, kLanes,
+                               [op](const Expr& a, const Expr& b) { return binary(op, a, b); }),
+                        resolve_target(target));
+        for (const char* one_by_one : {"\tidiv", "\tdivb", "\tdivw", "\tdivl", "\tdivq"})
+          EXPECT_EQ(count(text, one_by_one), 0)
+              << one_by_one << " for " << spelling(op) << " of " << to_string(type) << " on " << target;
+      }
 }
 
 Expr converted(const Expr& x, DataType to) { return cast(to.with_lanes(x.dtype().lanes), x); }

@@ -49,6 +49,7 @@ MachineFeatures features_of(const llvm::TargetMachine& machine, const Target& ta
           .pairs = !vnni,
           .bfloat16 = has("+avx512bf16,+avx512vl"),
           .converts_longs = has("+avx512dq,+avx512vl"),
+          .divides_integers = false,
           .bfloat16_tiles = has("+amx-tile,+amx-bf16"),
           .int8_tiles = has("+amx-tile,+amx-int8")};
 }

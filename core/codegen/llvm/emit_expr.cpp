@@ -12,6 +12,7 @@
 #include "core/arith/simplify.h"
 #include "core/codegen/llvm/double_math.h"
 #include "core/codegen/llvm/emitter.h"
+#include "core/codegen/llvm/integer_math.h"
 #include "core/codegen/llvm/vector_math.h"
 #include "core/support/error.h"
 #include "core/tir/regions.h"
@@ -400,22 +401,36 @@ llvm::Value* Emitter::any_division(const Binary& e, llvm::Value* a, llvm::Value*
   return quotient ? b_.CreateSelect(by_zero, zero, result) : result;
 }
 
-/// `floor` from the truncating division of the processor: one less where there is a remainder and the signs
-/// differ. Most indices are not negative, and unsigned division needs no correction and is a shift for powers
-/// of two.
-llvm::Value* Emitter::division(const Binary& e, llvm::Value* a, llvm::Value* b) {
-  if (e.op == BinaryOp::kDiv) return is_signed(e.dtype) ? b_.CreateSDiv(a, b) : b_.CreateUDiv(a, b);
-  if (e.op == BinaryOp::kMod) return is_signed(e.dtype) ? b_.CreateSRem(a, b) : b_.CreateURem(a, b);
-  bool quotient = e.op == BinaryOp::kFloorDiv;
-  if (!is_signed(e.dtype) || (is_non_negative(e.a) && is_non_negative(e.b)))
-    return quotient ? b_.CreateUDiv(a, b) : b_.CreateURem(a, b);
+namespace {
+/// Rounded down instead of toward zero: one less where there is a remainder and the signs differ.
+Division rounded_down(llvm::IRBuilder<>& builder, const Division& d, llvm::Value* a, llvm::Value* b) {
   llvm::Value* zero = llvm::Constant::getNullValue(a->getType());
-  // Quotient and remainder become one instruction where the processor has one for both.
-  llvm::Value* remainder = b_.CreateSRem(a, b);
-  llvm::Value* signs_differ = b_.CreateICmpSLT(b_.CreateXor(a, b), zero);
-  llvm::Value* adjust = b_.CreateAnd(b_.CreateICmpNE(remainder, zero), signs_differ);
-  if (!quotient) return b_.CreateSelect(adjust, b_.CreateAdd(remainder, b), remainder);
-  return b_.CreateSub(b_.CreateSDiv(a, b), b_.CreateZExt(adjust, a->getType()));
+  llvm::Value* signs_differ = builder.CreateICmpSLT(builder.CreateXor(a, b), zero);
+  llvm::Value* adjust = builder.CreateAnd(builder.CreateICmpNE(d.remainder, zero), signs_differ);
+  return {builder.CreateSub(d.quotient, builder.CreateZExt(adjust, a->getType())),
+          builder.CreateSelect(adjust, builder.CreateAdd(d.remainder, b), d.remainder)};
+}
+}  // namespace
+
+/// Most indices are not negative, and unsigned division needs no correction and is a shift for powers of two.
+/// Quotient and remainder become one instruction where the processor has one for both, and what is not used
+/// of them none.
+llvm::Value* Emitter::division(const Binary& e, llvm::Value* a, llvm::Value* b) {
+  const bool is_quotient = e.op == BinaryOp::kDiv || e.op == BinaryOp::kFloorDiv;
+  const bool floors = is_signed(e.dtype) && (e.op == BinaryOp::kFloorDiv || e.op == BinaryOp::kFloorMod);
+  const bool unsigned_too = floors && is_non_negative(e.a) && is_non_negative(e.b);
+  Division d;
+  // By constants LLVM multiplies.
+  const bool by_floats = e.dtype.lanes > 1 && !state_.features.divides_integers &&
+                         (e.dtype.bits < 64 || state_.features.converts_longs);
+  if (by_floats && !llvm::isa<llvm::Constant>(b))
+    d = divide(b_, a, b, is_signed(e.dtype));
+  else if (is_signed(e.dtype) && !unsigned_too)
+    d = {b_.CreateSDiv(a, b), b_.CreateSRem(a, b)};
+  else
+    d = {b_.CreateUDiv(a, b), b_.CreateURem(a, b)};
+  if (floors && !unsigned_too) d = rounded_down(b_, d, a, b);
+  return is_quotient ? d.quotient : d.remainder;
 }
 
 /// `condition` ? emit_value() : 0, where the value is computed only if wanted.

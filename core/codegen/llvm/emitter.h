@@ -23,11 +23,12 @@ inline constexpr int64_t kStackLimit = 4 << 20;
 
 /// Instructions that the emitter names itself.
 struct MachineFeatures {
-  unsigned avx512_lanes = 0;   // floats in a vector that AVX-512 instructions may use; 0: there are none
-  bool vnni = false;           // vpdpbusd for all widths of vectors that the target has
-  bool pairs = false;          // vpmaddwd and an addition, for want of vpdpbusd
-  bool bfloat16 = false;       // vdpbf16ps, vcvtneps2bf16
-  bool converts_longs = true;  // vectors of integers of 64 bits to floats and back
+  unsigned avx512_lanes = 0;     // floats in a vector that AVX-512 instructions may use; 0: there are none
+  bool vnni = false;             // vpdpbusd for all widths of vectors that the target has
+  bool pairs = false;            // vpmaddwd and an addition, for want of vpdpbusd
+  bool bfloat16 = false;         // vdpbf16ps, vcvtneps2bf16
+  bool converts_longs = true;    // vectors of integers of 64 bits to floats and back
+  bool divides_integers = true;  // vectors of integers
   bool bfloat16_tiles = false, int8_tiles = false;  // tdpbf16ps; tdpbssd and its kin
   bool neon_dot = false;                            // sdot, udot
 };

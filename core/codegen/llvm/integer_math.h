@@ -1,4 +1,4 @@
-// Conversions of vectors of integers, for processors that have no instructions for them.
+// Divisions and conversions of vectors of integers, for processors that have no instructions for them.
 #pragma once
 
 #include <llvm/IR/IRBuilder.h>
@@ -10,5 +10,13 @@ llvm::Value* reals_of_uint64(llvm::IRBuilder<>& builder, llvm::Value* x, llvm::T
 
 /// Vectors of float32 or float64 as uint64, toward zero. Of what that does not hold any number may come.
 llvm::Value* uint64_of_reals(llvm::IRBuilder<>& builder, llvm::Value* x);
+
+struct Division {
+  llvm::Value *quotient, *remainder;
+};
+
+/// a / b toward zero and what is left, of vectors, exact: by divisions of floats. REQUIRES: the quotient is a
+/// number of the type. Pays for 64 bits where instructions convert vectors of these.
+Division divide(llvm::IRBuilder<>& builder, llvm::Value* a, llvm::Value* b, bool is_signed);
 
 }  // namespace lathe::codegen
