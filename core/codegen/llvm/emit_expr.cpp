@@ -401,17 +401,6 @@ llvm::Value* Emitter::any_division(const Binary& e, llvm::Value* a, llvm::Value*
   return quotient ? b_.CreateSelect(by_zero, zero, result) : result;
 }
 
-namespace {
-/// Rounded down instead of toward zero: one less where there is a remainder and the signs differ.
-Division rounded_down(llvm::IRBuilder<>& builder, const Division& d, llvm::Value* a, llvm::Value* b) {
-  llvm::Value* zero = llvm::Constant::getNullValue(a->getType());
-  llvm::Value* signs_differ = builder.CreateICmpSLT(builder.CreateXor(a, b), zero);
-  llvm::Value* adjust = builder.CreateAnd(builder.CreateICmpNE(d.remainder, zero), signs_differ);
-  return {builder.CreateSub(d.quotient, builder.CreateZExt(adjust, a->getType())),
-          builder.CreateSelect(adjust, builder.CreateAdd(d.remainder, b), d.remainder)};
-}
-}  // namespace
-
 /// Most indices are not negative, and unsigned division needs no correction and is a shift for powers of two.
 /// Quotient and remainder become one instruction where the processor has one for both, and what is not used
 /// of them none.

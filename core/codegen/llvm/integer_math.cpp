@@ -141,4 +141,12 @@ Division divide(llvm::IRBuilder<>& builder, llvm::Value* a, llvm::Value* b, bool
   return is_signed ? math.divide_signed_longs(a, b) : math.divide_unsigned_longs(a, b);
 }
 
+Division rounded_down(llvm::IRBuilder<>& builder, const Division& d, llvm::Value* a, llvm::Value* b) {
+  llvm::Value* zero = llvm::Constant::getNullValue(a->getType());
+  llvm::Value* signs_differ = builder.CreateICmpSLT(builder.CreateXor(a, b), zero);
+  llvm::Value* adjust = builder.CreateAnd(builder.CreateICmpNE(d.remainder, zero), signs_differ);
+  return {builder.CreateSub(d.quotient, builder.CreateZExt(adjust, a->getType())),
+          builder.CreateSelect(adjust, builder.CreateAdd(d.remainder, b), d.remainder)};
+}
+
 }  // namespace lathe::codegen

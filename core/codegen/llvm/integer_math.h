@@ -19,4 +19,7 @@ struct Division {
 /// number of the type. Pays for 64 bits where instructions convert vectors of these.
 Division divide(llvm::IRBuilder<>& builder, llvm::Value* a, llvm::Value* b, bool is_signed);
 
+/// `d` of a / b toward zero, rounded down instead: one less where there is a remainder and the signs differ.
+Division rounded_down(llvm::IRBuilder<>& builder, const Division& d, llvm::Value* a, llvm::Value* b);
+
 }  // namespace lathe::codegen
