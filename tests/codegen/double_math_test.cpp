@@ -1,10 +1,16 @@
 // Elementary functions of float64 against libm in long double, in units in the last place.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <functional>
 #include <limits>
+#include <random>
+#include <utility>
+#include <vector>
 
 #include "core/codegen/host_target.h"
+#include "tests/codegen/assembly.h"
 #include "tests/codegen/run_kernel.h"
 
 namespace lathe::codegen {
@@ -22,6 +28,14 @@ constexpr FunctionCase kFunctions[] = {
     {Intrinsic::kLog, std::log, 0.6, 1.6, 1},       {Intrinsic::kLog, std::log, 5e-324, 2e-308, 1},
     {Intrinsic::kTanh, std::tanh, -22, 22, 3},      {Intrinsic::kTanh, std::tanh, -0.4, 0.4, 3},
     {Intrinsic::kTanh, std::tanh, -1e-9, 1e-9, 3},  {Intrinsic::kSigmoid, sigmoid, -40, 40, 3},
+    {Intrinsic::kErf, std::erf, -6.5, 6.5, 2},      {Intrinsic::kErf, std::erf, -1.1, 1.1, 2},
+    {Intrinsic::kErf, std::erf, -1e-9, 1e-9, 2},    {Intrinsic::kAtan, std::atan, -1, 1, 2},
+    {Intrinsic::kAtan, std::atan, -20, 20, 2},      {Intrinsic::kAtan, std::atan, -1e12, 1e12, 2},
+    {Intrinsic::kAtan, std::atan, -1e-9, 1e-9, 2},  {Intrinsic::kSin, std::sin, -7, 7, 2},
+    {Intrinsic::kSin, std::sin, -2e6, 2e6, 2},      {Intrinsic::kSin, std::sin, -1e-9, 1e-9, 2},
+    {Intrinsic::kCos, std::cos, -7, 7, 2},          {Intrinsic::kCos, std::cos, -2e6, 2e6, 2},
+    {Intrinsic::kTan, std::tan, -7, 7, 4},          {Intrinsic::kTan, std::tan, -2e6, 2e6, 4},
+    {Intrinsic::kTan, std::tan, -1e-9, 1e-9, 4},
 };
 
 double ulp_error(double got, long double exact) {
@@ -31,19 +45,32 @@ double ulp_error(double got, long double exact) {
   return static_cast<double>(std::abs(got - exact) / ulp);
 }
 
-std::vector<double> values_of(Intrinsic f, const std::vector<double>& inputs, const Target& target,
-                              int lanes) {
-  const auto n = static_cast<int64_t>(inputs.size());
-  tir::Buffer x = tir::buffer("x", {n}, kFloat64), y = tir::buffer("y", {n}, kFloat64);
+/// f of the elements of `inputs`, which have one length, in vectors of `lanes`.
+std::vector<double> mapped(const std::vector<std::vector<double>>& inputs, const Target& target, int lanes,
+                           const std::function<Expr(const std::vector<Expr>&)>& f) {
+  const auto n = static_cast<int64_t>(inputs[0].size());
   Var i = var("i");
   Expr at = lanes == 1 ? Expr(i) : ramp(i * lanes, Expr(1), lanes);
-  auto map =
-      make<tir::FuncNode>("map", std::vector{x, y}, int64_t{1},
-                          tir::for_loop(i, n / lanes, tir::store(y, {at}, intrinsic(f, tir::load(x, {at})))));
-  std::vector<Tensor> params{tensor_of(inputs, {n}, kFloat64), Tensor({n}, kFloat64)};
-  run_kernel(map, target, params);
-  const auto results = params[1].span<double>();
+  std::vector<tir::Buffer> buffers;
+  std::vector<Expr> elements;
+  std::vector<Tensor> params;
+  for (const std::vector<double>& input : inputs) {
+    buffers.push_back(tir::buffer(fmt::format("x{}", buffers.size()), {n}, kFloat64));
+    elements.push_back(tir::load(buffers.back(), {at}));
+    params.push_back(tensor_of(input, {n}, kFloat64));
+  }
+  buffers.push_back(tir::buffer("y", {n}, kFloat64));
+  params.emplace_back(std::vector{n}, kFloat64);
+  run_kernel(make<tir::FuncNode>("map", buffers, int64_t{1},
+                                 tir::for_loop(i, n / lanes, tir::store(buffers.back(), {at}, f(elements)))),
+             target, params);
+  const auto results = params.back().span<double>();
   return {results.begin(), results.end()};
+}
+
+std::vector<double> values_of(Intrinsic f, const std::vector<double>& inputs, const Target& target,
+                              int lanes) {
+  return mapped({inputs}, target, lanes, [f](const std::vector<Expr>& x) { return intrinsic(f, x[0]); });
 }
 
 TEST(DoubleMath, IsAccurate) {
@@ -82,6 +109,60 @@ TEST(DoubleMath, KeepsSpecialValues) {
         EXPECT_EQ(std::signbit(got[i]), std::signbit(exact)) << spelling(c.function);
       }
     }
+  }
+}
+
+/// Special numbers with each other; results from the least subnormal number to infinity; bases next to 1.
+TEST(DoubleMath, PowersAreThoseOfLibm) {
+  constexpr double kInf = std::numeric_limits<double>::infinity(),
+                   kNan = std::numeric_limits<double>::quiet_NaN();
+  const std::vector<double> numbers{0.0,        -0.0,        kInf,  -kInf,   kNan,
+                                    1.0,        -1.0,        2.0,   -2.0,    3.0,
+                                    -3.0,       0.5,         -0.5,  5e-324,  -5e-324,
+                                    1e308,      -1e308,      127.5, -149,    7.7,
+                                    0x1p53 + 2, -0x1p53 - 1, 1e300, -1e-300, 0x1.fffffffffffffp-1};
+  std::vector<double> bases, exponents;
+  auto add = [&](double x, double y) { bases.push_back(x), exponents.push_back(y); };
+  for (double x : numbers)
+    for (double y : numbers) add(x, y);
+  std::mt19937_64 random(5);
+  std::uniform_real_distribution<double> scale(-1000, 1000), logarithm(-746, 711), near(-1e-3, 1e-3);
+  for (int i = 0; i < 30000; ++i) {
+    const double any = std::exp2(scale(random)), close = 1 + near(random);
+    add(any, logarithm(random) / std::log(any));
+    add(close, logarithm(random) / std::log(close));
+    add(-any, std::round(logarithm(random) / std::log(any)));
+  }
+  bases.resize(bases.size() / 8 * 8), exponents.resize(bases.size());
+  for (const auto& [text, lanes] : {std::pair("cpu", 8), {"cpu", 1}, {"cpu:mcpu=nehalem", 2}}) {
+    const std::vector<double> got =
+        mapped({bases, exponents}, resolve_target(text), lanes,
+               [](const std::vector<Expr>& x) { return binary(BinaryOp::kPow, x[0], x[1]); });
+    for (size_t i = 0; i < got.size(); ++i) {
+      const long double exact =
+          std::pow(static_cast<long double>(bases[i]), static_cast<long double>(exponents[i]));
+      const auto nearest = static_cast<double>(exact);
+      const bool special = !std::isfinite(nearest) || nearest == 0;
+      const bool right = std::isnan(nearest) ? std::isnan(got[i])
+                         : special ? got[i] == nearest && std::signbit(got[i]) == std::signbit(nearest)
+                                   : ulp_error(got[i], exact) <= 1;
+      ASSERT_TRUE(right) << bases[i] << "^" << exponents[i] << " = " << got[i] << ", must be " << nearest
+                         << " on " << text;
+    }
+  }
+}
+
+/// A call for each lane takes as long as a vector does.
+TEST(DoubleMath, CallsNoLibrary) {
+  tir::Buffer x = tir::buffer("x", {8}, kFloat64), y = tir::buffer("y", {8}, kFloat64);
+  const Expr at = ramp(Expr(0), Expr(1), 8), element = tir::load(x, {at});
+  const std::vector<std::pair<const char*, Expr>> values{{"erf", intrinsic(Intrinsic::kErf, element)},
+                                                         {"atan", intrinsic(Intrinsic::kAtan, element)},
+                                                         {"pow", binary(BinaryOp::kPow, element, element)}};
+  for (const auto& [name, value] : values) {
+    const std::vector<tir::Buffer> buffers{x, y};
+    const auto f = make<tir::FuncNode>(std::string("map"), buffers, int64_t{1}, tir::store(y, {at}, value));
+    EXPECT_EQ(count(assembly_of(f, resolve_target("cpu:mcpu=haswell")), fmt::format("{}@", name)), 0) << name;
   }
 }
 

@@ -41,10 +41,11 @@ void keep_error(const llvm::DiagnosticInfo* diagnostic, void* error) {
 MachineFeatures features_of(const llvm::TargetMachine& machine, const Target& target) {
   const llvm::MCSubtargetInfo& info = *machine.getMCSubtargetInfo();
   auto has = [&](const char* features) { return info.checkFeatures(features); };
-  if (machine.getTargetTriple().isAArch64()) return {.neon_dot = has("+dotprod")};
+  if (machine.getTargetTriple().isAArch64()) return {.fma = true, .neon_dot = has("+dotprod")};
   if (!machine.getTargetTriple().isX86()) return {};
   const bool vnni = has("+avx512vnni,+avx512vl");
   return {.avx512_lanes = has("+avx512f,+avx512vl") ? static_cast<unsigned>(target.lanes()) : 0,
+          .fma = has("+fma"),
           .vnni = vnni,
           .pairs = !vnni,
           .bfloat16 = has("+avx512bf16,+avx512vl"),

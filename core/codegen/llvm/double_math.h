@@ -7,12 +7,22 @@
 
 namespace lathe::codegen {
 
-/// exp, log, tanh and sigmoid.
+/// exp, log, tanh, sigmoid, erf, atan, sin, cos and tan.
 bool has_double_math(Intrinsic f);
 
+/// The largest |x| whose sine, cosine or tangent is good; of larger ones nothing is promised.
+inline constexpr double kLargestAngle = 0x1p20;
+inline bool is_of_angles(Intrinsic f) {
+  return f == Intrinsic::kSin || f == Intrinsic::kCos || f == Intrinsic::kTan;
+}
+
 /// f(x) for a double or vector of doubles. Errors against the exact value, in units in the last place: exp
-/// and log 1; tanh, sigmoid 3. Infinities, NaNs and subnormal numbers as in libm. REQUIRES:
-/// has_double_math(f).
+/// and log 1; erf, atan, sin and cos 2; tanh and sigmoid 3; tan 4. Infinities, NaNs and subnormal numbers as
+/// in libm. REQUIRES: has_double_math(f).
 llvm::Value* double_math(llvm::IRBuilder<>& builder, Intrinsic f, llvm::Value* x);
+
+/// x^y for doubles or vectors of doubles, within 1 unit in the last place; zeros, infinities and NaNs as
+/// libm's pow. REQUIRES: the target has fused multiply-adds, without which this is slower than libm.
+llvm::Value* double_power(llvm::IRBuilder<>& builder, llvm::Value* x, llvm::Value* y);
 
 }  // namespace lathe::codegen

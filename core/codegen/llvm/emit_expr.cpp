@@ -1,6 +1,5 @@
 // Scalar and vector expressions.
 #include <llvm/IR/Intrinsics.h>
-#include <llvm/IR/MDBuilder.h>
 
 #include <algorithm>
 #include <cmath>
@@ -204,7 +203,9 @@ llvm::Value* Emitter::float_binary(const Binary& e, llvm::Value* a, llvm::Value*
       return float_remainder(a, b);
     case BinaryOp::kPow:
       if (llvm::Value* power = constant_power(a, e.b)) return power;
-      return is_double ? per_lane_call("pow", {a, b}) : vector_power(b_, a, b);
+      if (!is_double) return vector_power(b_, a, b);
+      return state_.features.fma && a->getType()->isVectorTy() ? double_power(b_, a, b)
+                                                               : per_lane_call("pow", {a, b});
     case BinaryOp::kFloorDiv:
       return b_.CreateUnaryIntrinsic(llvm::Intrinsic::floor, b_.CreateFDiv(a, b));
     case BinaryOp::kFloorMod: {
@@ -561,32 +562,16 @@ llvm::Value* Emitter::float_intrinsic(Intrinsic f, llvm::Value* a, DataType dtyp
   }
   bool is_double = dtype.bits == 64;
   // float16 and bfloat16 are float32 here (types.cpp).
-  if (!is_double && has_vector_math(f)) {
-    llvm::Value* result = vector_math(b_, f, a, state_.features.avx512_lanes);
-    return f == Intrinsic::kSin || f == Intrinsic::kCos || f == Intrinsic::kTan ? far_angles(f, a, result)
-                                                                                : result;
-  }
-  if (is_double && has_double_math(f)) return double_math(b_, f, a);
-  return per_lane_call(std::string(spelling(f)) + (is_double ? "" : "f"), {a});
-}
-
-/// `result` where all angles are such that `vector_math` is exact enough (its `kMostAngle`), what the C
-/// library says where one is not: it takes as many digits of pi as the angle needs.
-llvm::Value* Emitter::far_angles(Intrinsic f, llvm::Value* a, llvm::Value* result) {
-  llvm::Value* most = llvm::ConstantFP::get(a->getType(), kMostAngle);
-  llvm::Value* is_far = b_.CreateFCmpOGT(b_.CreateUnaryIntrinsic(llvm::Intrinsic::fabs, a), most);
-  if (a->getType()->isVectorTy()) is_far = b_.CreateOrReduce(is_far);
-  llvm::BasicBlock *near = b_.GetInsertBlock(), *far = block("far"), *end = block("far.end");
-  b_.CreateCondBr(is_far, far, end, llvm::MDBuilder(b_.getContext()).createUnlikelyBranchWeights());
-  b_.SetInsertPoint(far);
-  llvm::Value* exact = per_lane_call(std::string(spelling(f)) + "f", {a});
-  far = b_.GetInsertBlock();
-  b_.CreateBr(end);
-  b_.SetInsertPoint(end);
-  llvm::PHINode* chosen = b_.CreatePHI(a->getType(), 2);
-  chosen->addIncoming(result, near);
-  chosen->addIncoming(exact, far);
-  return chosen;
+  auto library = [&] { return per_lane_call(std::string(spelling(f)) + (is_double ? "" : "f"), {a}); };
+  if (!(is_double ? has_double_math(f) : has_vector_math(f))) return library();
+  llvm::Value* result =
+      is_double ? double_math(b_, f, a) : vector_math(b_, f, a, state_.features.avx512_lanes);
+  if (!is_of_angles(f)) return result;
+  // Of giants the C library knows every digit; they are rare.
+  llvm::Value* largest = llvm::ConstantFP::get(a->getType(), is_double ? kLargestAngle : kLargestFloatAngle);
+  llvm::Value* giant = b_.CreateFCmpOGT(b_.CreateUnaryIntrinsic(llvm::Intrinsic::fabs, a), largest);
+  llvm::Value* any = a->getType()->isVectorTy() ? b_.CreateOrReduce(giant) : giant;
+  return b_.CreateSelect(giant, guarded(any, a->getType(), library), result);
 }
 
 /// Calls the C library once for each lane. It is said to touch no memory (errno is nobody's business), so

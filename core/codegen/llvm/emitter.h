@@ -24,6 +24,7 @@ inline constexpr int64_t kStackLimit = 4 << 20;
 /// Instructions that the emitter names itself.
 struct MachineFeatures {
   unsigned avx512_lanes = 0;     // floats in a vector that AVX-512 instructions may use; 0: there are none
+  bool fma = false;              // of floats, of either width
   bool vnni = false;             // vpdpbusd for all widths of vectors that the target has
   bool pairs = false;            // vpmaddwd and an addition, for want of vpdpbusd
   bool bfloat16 = false;         // vdpbf16ps, vcvtneps2bf16
@@ -122,7 +123,6 @@ class Emitter {
   llvm::Value* known_or(const Expr& e, FunctionRef<llvm::Value*()> emit_value);
   llvm::Value* intrinsic(const IntrinsicCall& e);
   llvm::Value* float_intrinsic(Intrinsic f, llvm::Value* a, DataType dtype);
-  llvm::Value* far_angles(Intrinsic f, llvm::Value* a, llvm::Value* result);
   llvm::Value* per_lane_call(const std::string& libm_name, llvm::ArrayRef<llvm::Value*> args);
   llvm::Value* rounded(llvm::Value* v, DataType dtype);
   llvm::Value* guarded(llvm::Value* condition, llvm::Type* type, FunctionRef<llvm::Value*()> emit_value);

@@ -38,6 +38,23 @@ class FloatOps {
   V with_sign_of(V magnitude, V sign) {
     return b_.CreateBinaryIntrinsic(llvm::Intrinsic::copysign, magnitude, sign);
   }
+  /// x^y from |x|^y, with what is to be of 1, NaN and negative x: the sign of odd powers, no real number for
+  /// broken ones.
+  V signed_power(V x, V y, V magnitude) {
+    V a = call(llvm::Intrinsic::fabs, x), nan = llvm::ConstantFP::getNaN(type_);
+    magnitude = b_.CreateSelect(b_.CreateFCmpOEQ(a, real(1)), real(1), magnitude);
+    V is_whole = b_.CreateFCmpOEQ(call(llvm::Intrinsic::floor, y), y);
+    V half = b_.CreateFMul(y, real(0.5));
+    V is_odd = b_.CreateAnd(is_whole, b_.CreateFCmpUNE(call(llvm::Intrinsic::floor, half), half));
+    V has_sign = b_.CreateICmpSLT(bits(x), integer(0));
+    V result = b_.CreateSelect(b_.CreateAnd(has_sign, is_odd), b_.CreateFNeg(magnitude), magnitude);
+    V broken = b_.CreateAnd(b_.CreateFCmpOLT(x, real(0)), b_.CreateNot(is_whole));
+    broken = b_.CreateAnd(broken, b_.CreateFCmpOLT(a, llvm::ConstantFP::getInfinity(type_)));
+    result = b_.CreateSelect(broken, nan, result);
+    V is_one = b_.CreateOr(b_.CreateFCmpOEQ(x, real(1)), b_.CreateFCmpOEQ(y, real(0)));
+    V not_numbers = b_.CreateFCmpUNO(x, y);
+    return b_.CreateSelect(is_one, real(1), b_.CreateSelect(not_numbers, nan, result));
+  }
 
  protected:
   llvm::IRBuilder<>& b_;

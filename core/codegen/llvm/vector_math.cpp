@@ -72,9 +72,9 @@ class Math final : public FloatOps {
     V n, r;
     V whole;  // n as an integer, null where `scaled` needs none
   };
-  /// x = n pi/2 + r, |r| <= pi/4; of 0 for what is beyond `kMostAngle` or no number.
+  /// x = n pi/2 + r, |r| <= pi/4; of 0 for what is beyond `kLargestFloatAngle` or no number.
   Reduced reduce_by_half_pi(V x) {
-    V finite = b_.CreateFCmpOLE(call(llvm::Intrinsic::fabs, x), real(kMostAngle));
+    V finite = b_.CreateFCmpOLE(call(llvm::Intrinsic::fabs, x), real(kLargestFloatAngle));
     V bounded = b_.CreateSelect(finite, x, real(0));
     V n = call(llvm::Intrinsic::roundeven, b_.CreateFMul(bounded, real(0.636619772f)));
     V r = bounded;
@@ -432,21 +432,8 @@ Math::V Math::pow(V x, V y) {
   V biased = b_.CreateSExt(b_.CreateAdd(b_.CreateFPToSI(whole, int_type_), integer(1023)), long_type);
   V scale = b_.CreateBitCast(b_.CreateShl(biased, llvm::ConstantInt::get(long_type, 52)), wide.type_);
   V magnitude = b_.CreateFPTrunc(b_.CreateFMul(fraction, scale), type_);
-  V nan = real(std::numeric_limits<float>::quiet_NaN());
-  magnitude = b_.CreateSelect(is_nan, nan, magnitude);
-  magnitude = b_.CreateSelect(b_.CreateFCmpOEQ(a, real(1)), real(1), magnitude);
-  // Of a negative x: the sign of odd powers, no real number for broken ones.
-  V is_whole = b_.CreateFCmpOEQ(call(llvm::Intrinsic::floor, y), y);
-  V half = b_.CreateFMul(y, real(0.5f));
-  V is_odd = b_.CreateAnd(is_whole, b_.CreateFCmpUNE(call(llvm::Intrinsic::floor, half), half));
-  V has_sign = b_.CreateICmpSLT(bits(x), integer(0));
-  V result = b_.CreateSelect(b_.CreateAnd(has_sign, is_odd), b_.CreateFNeg(magnitude), magnitude);
-  V broken = b_.CreateAnd(b_.CreateFCmpOLT(x, real(0)), b_.CreateNot(is_whole));
-  broken = b_.CreateAnd(broken, b_.CreateFCmpOLT(a, real(kInfinity)));
-  result = b_.CreateSelect(broken, nan, result);
-  V is_one = b_.CreateOr(b_.CreateFCmpOEQ(x, real(1)), b_.CreateFCmpOEQ(y, real(0)));
-  V not_numbers = b_.CreateFCmpUNO(x, y);
-  return b_.CreateSelect(is_one, real(1), b_.CreateSelect(not_numbers, nan, result));
+  magnitude = b_.CreateSelect(is_nan, real(std::numeric_limits<float>::quiet_NaN()), magnitude);
+  return signed_power(x, y, magnitude);
 }
 }  // namespace
 
