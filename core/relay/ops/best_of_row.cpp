@@ -327,20 +327,25 @@ class BestOfRow {
     const Buffer best = local("best", most, key_), chosen = local("chosen", most + 1, kInt64);
     const Cell number("number", kInt64), number_in_rest("number_in_rest", kInt64);
     for (const Cell* cell : {&number, &number_in_rest}) allocs_.push_back(cell->buffer());
-    // The groups that hold a candidate: few, unless many elements are equal.
-    auto choose = [&](const Expr& begin, const Expr& end) {
-      return loop("g", end - begin, [&](const Expr& g) {
-        const Expr is_chosen = no_later(load(best, {g + begin}), bound_.value());
-        return tir::seq({tir::store(chosen, {number.value()}, g + begin),
-                         number.set(number.value() + cast(kInt64, is_chosen))});
-      });
+    // The groups that hold a candidate, those that have one element more than the others first.
+    auto choose = [&](const std::function<Expr(const Expr& best)>& holds_candidate) {
+      auto among = [&](const Expr& begin, const Expr& end) {
+        return loop("g", end - begin, [&](const Expr& g) {
+          return tir::seq(
+              {tir::store(chosen, {number.value()}, g + begin),
+               number.set(number.value() + cast(kInt64, holds_candidate(load(best, {g + begin}))))});
+        });
+      };
+      std::vector<tir::Stmt> both = {number.set(0)};
+      if (has_rest) both.push_back(among(0, rest_));
+      both.push_back(number_in_rest.set(number.value()));
+      both.push_back(among(rest_, groups_));
+      return tir::seq(std::move(both));
     };
-    for (const tir::Stmt& step : {no_best(), best_of_groups(best), bound_by_groups(best), number.set(0),
-                                  count_.set(0), is_settled_.set(imm(kBool, 0))})
+    for (const tir::Stmt& step :
+         {no_best(), best_of_groups(best), bound_by_groups(best), count_.set(0),
+          is_settled_.set(imm(kBool, 0)), choose([&](const Expr& e) { return no_later(e, bound_.value()); })})
       steps.push_back(step);
-    if (has_rest) steps.push_back(choose(0, rest_));
-    steps.push_back(number_in_rest.set(number.value()));
-    steps.push_back(choose(rest_, groups_));
     const Expr rows = has_rest ? at_hand("rows", ceildiv(n_, groups_), steps) : whole_;
     steps.push_back(loop("r", rows, [&](const Expr& r) {
       const Expr extent =
@@ -353,8 +358,13 @@ class BestOfRow {
       };
       // Once so many are known of which it is the last, what equals the bound comes too late.
       const tir::Stmt looked = make<tir::If>(is_settled_.value(), look(false), look(true));
-      const Expr is_due = logical_or(less(plan_.enough.now, count_.value()), equal(r, rows - 1));
-      return tir::seq({looked, make<tir::If>(is_due, settled())});
+      const Expr is_last = equal(r, rows - 1), are_enough = less(plan_.enough.now, count_.value());
+      // Where many elements are equal, as integers often are, few groups have one that is better.
+      const tir::Stmt chosen_again =
+          make<tir::If>(logical_and(is_settled_.value(), logical_not(is_last)),
+                        choose([&](const Expr& e) { return before(e, bound_.value()); }));
+      return tir::seq(
+          {looked, make<tir::If>(logical_or(are_enough, is_last), tir::seq({settled(), chosen_again}))});
     }));
     steps.push_back(in_vectors(k_, [&](const Expr& i) { return row_.put(i, load(positions_, {i})); }));
     if (row_.dtype.is_float()) steps.push_back(nans());

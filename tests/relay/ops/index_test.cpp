@@ -185,6 +185,8 @@ TEST(IndexOps, FindsTheBestOfAnyRow) {
       [](int64_t i) { return i % 100 == 7 ? 1.0 : 0.0; },
       [](int64_t i) { return static_cast<double>(i); },
       [](int64_t i) { return static_cast<double>(-i); },
+      // Many equal ones, and what is better than they are where enough of them are known.
+      [](int64_t i) { return static_cast<double>(i < 300 ? i % 3 : i % 7); },
       [&](int64_t) { return kNaN; },
       [&](int64_t i) { return i % 50 == 3 ? 2.0 : kNaN; },
       [&](int64_t i) { return i % 60 == 3  ? kInfinity
