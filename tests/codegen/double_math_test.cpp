@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <bit>
 #include <cmath>
 #include <functional>
 #include <limits>
@@ -112,15 +113,19 @@ TEST(DoubleMath, KeepsSpecialValues) {
   }
 }
 
-/// Special numbers with each other; results from the least subnormal number to infinity; bases next to 1.
-TEST(DoubleMath, PowersAreThoseOfLibm) {
+std::vector<double> special_numbers() {
   constexpr double kInf = std::numeric_limits<double>::infinity(),
                    kNan = std::numeric_limits<double>::quiet_NaN();
-  const std::vector<double> numbers{0.0,        -0.0,        kInf,  -kInf,   kNan,
-                                    1.0,        -1.0,        2.0,   -2.0,    3.0,
-                                    -3.0,       0.5,         -0.5,  5e-324,  -5e-324,
-                                    1e308,      -1e308,      127.5, -149,    7.7,
-                                    0x1p53 + 2, -0x1p53 - 1, 1e300, -1e-300, 0x1.fffffffffffffp-1};
+  return {0.0,        -0.0,        kInf,  -kInf,   kNan,
+          1.0,        -1.0,        2.0,   -2.0,    3.0,
+          -3.0,       0.5,         -0.5,  5e-324,  -5e-324,
+          1e308,      -1e308,      127.5, -149,    7.7,
+          0x1p53 + 2, -0x1p53 - 1, 1e300, -1e-300, 0x1.fffffffffffffp-1};
+}
+
+/// Special numbers with each other; results from the least subnormal number to infinity; bases next to 1.
+TEST(DoubleMath, PowersAreThoseOfLibm) {
+  const std::vector<double> numbers = special_numbers();
   std::vector<double> bases, exponents;
   auto add = [&](double x, double y) { bases.push_back(x), exponents.push_back(y); };
   for (double x : numbers)
@@ -152,13 +157,43 @@ TEST(DoubleMath, PowersAreThoseOfLibm) {
   }
 }
 
+/// Exact, quotients from 0 to 2^2098 included, and those next to whole numbers.
+TEST(DoubleMath, RemaindersAreThoseOfLibm) {
+  const std::vector<double> numbers = special_numbers();
+  std::vector<double> dividends, divisors;
+  auto add = [&](double x, double y) { dividends.push_back(x), divisors.push_back(y); };
+  for (double x : numbers)
+    for (double y : numbers) add(x, y);
+  std::mt19937_64 random(7);
+  for (int i = 0; i < 50000; ++i) {
+    add(std::bit_cast<double>(random()), std::bit_cast<double>(random()));
+    const auto y = std::ldexp(static_cast<double>(random()), static_cast<int>(random() % 200) - 100);
+    const double multiple = y * static_cast<double>(random() >> (random() % 63));
+    add(i % 3 == 0 ? multiple : std::nextafter(multiple, i % 3 == 1 ? 0.0 : HUGE_VAL), i % 2 ? y : -y);
+  }
+  dividends.resize(dividends.size() / 8 * 8), divisors.resize(dividends.size());
+  for (const auto& [text, lanes] : {std::pair("cpu", 8), {"cpu:mcpu=nehalem", 2}}) {
+    const std::vector<double> got =
+        mapped({dividends, divisors}, resolve_target(text), lanes,
+               [](const std::vector<Expr>& x) { return binary(BinaryOp::kMod, x[0], x[1]); });
+    for (size_t i = 0; i < got.size(); ++i) {
+      const double exact = std::fmod(dividends[i], divisors[i]);
+      ASSERT_TRUE(std::isnan(exact) ? std::isnan(got[i])
+                                    : std::bit_cast<uint64_t>(exact) == std::bit_cast<uint64_t>(got[i]))
+          << dividends[i] << " mod " << divisors[i] << " = " << got[i] << ", must be " << exact << " on "
+          << text;
+    }
+  }
+}
+
 /// A call for each lane takes as long as a vector does.
 TEST(DoubleMath, CallsNoLibrary) {
   tir::Buffer x = tir::buffer("x", {8}, kFloat64), y = tir::buffer("y", {8}, kFloat64);
   const Expr at = ramp(Expr(0), Expr(1), 8), element = tir::load(x, {at});
   const std::vector<std::pair<const char*, Expr>> values{{"erf", intrinsic(Intrinsic::kErf, element)},
                                                          {"atan", intrinsic(Intrinsic::kAtan, element)},
-                                                         {"pow", binary(BinaryOp::kPow, element, element)}};
+                                                         {"pow", binary(BinaryOp::kPow, element, element)},
+                                                         {"fmod", binary(BinaryOp::kMod, element, element)}};
   for (const auto& [name, value] : values) {
     const std::vector<tir::Buffer> buffers{x, y};
     const auto f = make<tir::FuncNode>(std::string("map"), buffers, int64_t{1}, tir::store(y, {at}, value));

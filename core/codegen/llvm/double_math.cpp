@@ -135,6 +135,37 @@ class DoubleMath final : public FloatOps {
     return signed_power(x, y, exp_of(by_ln2(clamp(t.high, -800, 800), low)));
   }
 
+  /// Long division, of 53 bits of the quotient a step: of most the first step is the last. y is moved up to
+  /// where the quotient, cut off, is right or one too large, which leaves a number that doubles have.
+  V remainder(V x, V y) {
+    auto block = [&](const char* name) {
+      return llvm::BasicBlock::Create(b_.getContext(), name, b_.GetInsertBlock()->getParent());
+    };
+    V a = call(llvm::Intrinsic::fabs, x), divisor = call(llvm::Intrinsic::fabs, y);
+    V tiny = b_.CreateFCmpOLT(divisor, real(std::numeric_limits<double>::min()));
+    V normal = b_.CreateSelect(tiny, b_.CreateFMul(divisor, real(0x1p54)), divisor);
+    V exponent =
+        b_.CreateSub(b_.CreateLShr(bits(normal), 52), b_.CreateSelect(tiny, integer(54), integer(0)));
+    llvm::BasicBlock *start = b_.GetInsertBlock(), *loop = block("remainder"), *end = block("remainder.end");
+    b_.CreateBr(loop);
+    b_.SetInsertPoint(loop);
+    llvm::PHINode* rest = b_.CreatePHI(type_, 2);
+    V beyond = b_.CreateSub(b_.CreateLShr(bits(rest), 52), b_.CreateAdd(exponent, integer(52)));
+    V up = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smax, beyond, integer(0));
+    V half = b_.CreateLShr(up, 1);
+    V moved = b_.CreateFMul(b_.CreateFMul(divisor, power_of_two(half)), power_of_two(b_.CreateSub(up, half)));
+    V quotient = call(llvm::Intrinsic::trunc, b_.CreateFDiv(rest, moved));
+    V left = exact_fma(b_.CreateFNeg(quotient), moved, rest);
+    left = b_.CreateSelect(b_.CreateFCmpOLT(left, real(0)), b_.CreateFAdd(left, moved), left);
+    rest->addIncoming(a, start);
+    rest->addIncoming(left, loop);
+    V more = b_.CreateFCmpOGE(left, divisor);
+    b_.CreateCondBr(type_->isVectorTy() ? b_.CreateOrReduce(more) : more, loop, end);
+    b_.SetInsertPoint(end);
+    // An infinite divisor leaves all.
+    return with_sign_of(b_.CreateSelect(b_.CreateFCmpOLT(a, divisor), a, left), x);
+  }
+
  private:
   /// x = 2^exponent (1 + rest) with 1 + rest in [sqrt(1/2), sqrt(2)), for positive finite x.
   struct Parts {
@@ -291,6 +322,10 @@ llvm::Value* double_math(llvm::IRBuilder<>& builder, Intrinsic f, llvm::Value* x
 
 llvm::Value* double_power(llvm::IRBuilder<>& builder, llvm::Value* x, llvm::Value* y) {
   return DoubleMath(builder, x->getType()).pow(x, y);
+}
+
+llvm::Value* double_remainder(llvm::IRBuilder<>& builder, llvm::Value* x, llvm::Value* y) {
+  return DoubleMath(builder, x->getType()).remainder(x, y);
 }
 
 }  // namespace lathe::codegen

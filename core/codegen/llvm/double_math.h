@@ -25,4 +25,7 @@ llvm::Value* double_math(llvm::IRBuilder<>& builder, Intrinsic f, llvm::Value* x
 /// libm's pow. REQUIRES: the target has fused multiply-adds, without which this is slower than libm.
 llvm::Value* double_power(llvm::IRBuilder<>& builder, llvm::Value* x, llvm::Value* y);
 
+/// C's fmod, exact. REQUIRES: as double_power.
+llvm::Value* double_remainder(llvm::IRBuilder<>& builder, llvm::Value* x, llvm::Value* y);
+
 }  // namespace lathe::codegen

@@ -190,6 +190,12 @@ llvm::Value* Emitter::float_quotient(llvm::Value* a, llvm::Value* b) {
 /// Values of 16-bit floats are float32; `binary` rounds the result.
 llvm::Value* Emitter::float_binary(const Binary& e, llvm::Value* a, llvm::Value* b) {
   bool is_double = e.a.dtype().bits == 64;
+  // What of float64 takes fused multiply-adds, and is worth it for vectors.
+  const bool fuses = state_.features.fma && a->getType()->isVectorTy();
+  auto remainder = [&] {
+    if (!is_double) return float_remainder(a, b);
+    return fuses ? double_remainder(b_, a, b) : per_lane_call("fmod", {a, b});
+  };
   switch (e.op) {
     case BinaryOp::kAdd:
       return b_.CreateFAdd(a, b);
@@ -200,17 +206,16 @@ llvm::Value* Emitter::float_binary(const Binary& e, llvm::Value* a, llvm::Value*
     case BinaryOp::kDiv:
       return float_quotient(a, b);
     case BinaryOp::kMod:
-      return float_remainder(a, b);
+      return remainder();
     case BinaryOp::kPow:
       if (llvm::Value* power = constant_power(a, e.b)) return power;
       if (!is_double) return vector_power(b_, a, b);
-      return state_.features.fma && a->getType()->isVectorTy() ? double_power(b_, a, b)
-                                                               : per_lane_call("pow", {a, b});
+      return fuses ? double_power(b_, a, b) : per_lane_call("pow", {a, b});
     case BinaryOp::kFloorDiv:
       return b_.CreateUnaryIntrinsic(llvm::Intrinsic::floor, b_.CreateFDiv(a, b));
     case BinaryOp::kFloorMod: {
       // That of truncation, one divisor further where their signs differ.
-      llvm::Value *rest = float_remainder(a, b), *zero = llvm::Constant::getNullValue(a->getType());
+      llvm::Value *rest = remainder(), *zero = llvm::Constant::getNullValue(a->getType());
       llvm::Value* differ = b_.CreateXor(b_.CreateFCmpOLT(rest, zero), b_.CreateFCmpOLT(b, zero));
       llvm::Value* moved = b_.CreateSelect(differ, b_.CreateFAdd(rest, b), rest);
       return b_.CreateSelect(b_.CreateFCmpOEQ(rest, zero),
@@ -322,7 +327,6 @@ llvm::Value* Emitter::integer_power(llvm::Value* base, llvm::Value* exponent, bo
 /// step. A quotient that was rounded up across a whole number (only larger ones can be) leaves a negative
 /// rest.
 llvm::Value* Emitter::float_remainder(llvm::Value* a, llvm::Value* b) {
-  if (a->getType()->getScalarType()->isDoubleTy()) return per_lane_call("fmod", {a, b});
   llvm::Type *wide = a->getType()->getWithNewType(b_.getDoubleTy()),
              *bits = wide->getWithNewType(b_.getInt64Ty());
   auto real = [&](double v) { return llvm::ConstantFP::get(wide, v); };
