@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <set>
+#include <string>
+
 #include "core/relay/analysis/call_type.h"
 #include "core/relay/ops/attrs_nn.h"
 #include "core/relay/ops/attrs_tensor.h"
@@ -13,8 +16,8 @@ namespace {
 
 using Index = std::vector<int64_t>;
 
-Var typed_var(const Index& shape) {
-  auto v = mutate(*make_var("x", tensor_type(shape, kFloat32)));
+Var typed_var(const Index& shape, DataType dtype = kFloat32) {
+  auto v = mutate(*make_var("x", tensor_type(shape, dtype)));
   v->checked_type = v->annotation;
   return seal(std::move(v));
 }
@@ -144,6 +147,27 @@ TEST(Lower, Refuses) {
   EXPECT_EQ(
       message(function({x}, make<If>(x, x, x))),
       "lower: a fused function holds RelayIf, must consist of calls of operators, tuples and projections");
+}
+
+/// Which loops of a scatter along `axis` all cores run.
+std::set<std::string> parallel_loops(int64_t axis) {
+  auto attrs = std::make_unique<ScatterElementsAttrs>();
+  attrs->axis = axis;
+  Var x = typed_var({100, 100}), indices = typed_var({50, 100}, kInt64), updates = typed_var({50, 100});
+  const Expr call = typed_call("scatter_elements", {x, indices, updates}, seal(std::move(attrs)));
+  std::set<std::string> found;
+  post_order(lower_function(function({x, indices, updates}, call), "scatter")->body,
+             [&](const NodeRef& node) {
+               const tir::For* loop = node.as<tir::For>();
+               if (loop && loop->iteration == tir::Iteration::kParallel) found.insert(loop->var->name);
+             });
+  return found;
+}
+
+/// Rows of updates may go to one place only where their indices along the axis say so.
+TEST(Lower, ScattersAreParallelWhereNoTwoUpdatesMeet) {
+  EXPECT_EQ(parallel_loops(1), (std::set<std::string>{"i0", "u0"}));
+  EXPECT_EQ(parallel_loops(0), (std::set<std::string>{"i0"}));
 }
 
 }  // namespace

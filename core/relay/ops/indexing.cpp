@@ -3,6 +3,7 @@
 
 #include "core/arith/simplify.h"
 #include "core/relay/ops/families.h"
+#include "core/relay/ops/order_rows.h"
 #include "core/relay/ops/rule.h"
 
 namespace lathe::relay::ops {
@@ -195,26 +196,34 @@ Expr reduced(const std::string& reduction, const Expr& old, const Expr& update) 
   return reduction == "max" ? max(old, update) : update;
 }
 
-/// Loops over every element of `shape` around body(indices).
-tir::Stmt loops_over(const Shape& shape, const char* name,
+/// Loops over every element of `shape` around body(indices). `keeps(d)`: what body writes for different
+/// indices d is at different places, so that all cores may run the loop, if it is the outermost.
+tir::Stmt loops_over(const Shape& shape, const char* name, const std::function<bool(size_t d)>& keeps,
                      const std::function<tir::Stmt(const std::vector<Expr>&)>& body) {
   std::vector<Var> vars;
   for (size_t d = 0; d < shape.size(); ++d) vars.push_back(var(fmt::format("{}{}", name, d)));
   tir::Stmt nest = body({vars.begin(), vars.end()});
+  size_t outermost = 0;
+  while (outermost < shape.size() && is_int(shape[outermost], 1)) ++outermost;
+  if (outermost < shape.size() && keeps(outermost))
+    return for_all(
+        shape, vars, [](size_t) { return false; }, std::move(nest));
   for (size_t d = shape.size(); d-- > 0;) nest = tir::for_loop(vars[d], shape[d], nest);
   return nest;
 }
 
-/// A copy of `x`, then one update an element of `updates`, in order (later ones win).
+/// A copy of `x`, then one update an element of `updates`, in order (later ones win). `keeps(d)`: dimension d
+/// of `updates` is one of the result, whose indices target(indices) keeps.
 Buffer scattered(FuncBuilder& f, const Buffer& x, const Buffer& indices, const Buffer& updates,
-                 const std::string& reduction,
+                 const std::string& reduction, const std::function<bool(size_t d)>& keeps,
                  const std::function<std::vector<Expr>(const std::vector<Expr>&)>& target) {
   // Opaque: which elements are written is known when it runs, so schedules must not split or reorder it.
   return f.opaque("scatter", x->shape, x->dtype, {x, indices, updates}, [&](const Buffer& out) {
-    tir::Stmt copy =
-        loops_over(x->shape, "i", [&](const std::vector<Expr>& i) { return tir::store(out, i, load(x, i)); });
+    tir::Stmt copy = loops_over(
+        x->shape, "i", [](size_t) { return true; },
+        [&](const std::vector<Expr>& i) { return tir::store(out, i, load(x, i)); });
     // In the order of `updates`: where two go to one place, the last stays.
-    tir::Stmt update = loops_over(updates->shape, "u", [&](const std::vector<Expr>& u) {
+    tir::Stmt update = loops_over(updates->shape, "u", keeps, [&](const std::vector<Expr>& u) {
       std::vector<Expr> to = target(u);
       return tir::store(out, to, reduced(reduction, load(out, to), load(updates, u)));
     });
@@ -239,10 +248,12 @@ Relation scatter_elements_type(RelationContext& c, const Attrs& attrs) {
 Buffers scatter_elements(FuncBuilder& f, const Attrs& attrs, Inputs in, const Type&) {
   const ScatterElementsAttrs& a = attrs_as<ScatterElementsAttrs>(attrs);
   size_t axis = wrapped(a.axis, in[0]->shape.size());
-  return {scattered(f, in[0], in[1], in[2], a.reduction, [&](std::vector<Expr> u) {
-    u[axis] = from_end(cast(kInt64, load(in[1], u)), in[0]->shape[axis]);
-    return u;
-  })};
+  return {scattered(
+      f, in[0], in[1], in[2], a.reduction, [&](size_t d) { return d != axis; },
+      [&](std::vector<Expr> u) {
+        u[axis] = from_end(cast(kInt64, load(in[1], u)), in[0]->shape[axis]);
+        return u;
+      })};
 }
 
 /// indices (M, ...) as gather_nd; updates (..., rest of x).
@@ -265,17 +276,18 @@ Relation scatter_nd_type(RelationContext& c, const Attrs& attrs) {
 Buffers scatter_nd(FuncBuilder& f, const Attrs& attrs, Inputs in, const Type&) {
   size_t width = in[1]->shape.size() - 1;
   int64_t depth = int_value(in[1]->shape[0]);
-  return {scattered(f, in[0], in[1], in[2], attrs_as<ScatterNdAttrs>(attrs).mode,
-                    [&](const std::vector<Expr>& u) {
-                      std::vector<Expr> position{Expr(0)}, to;
-                      position.insert(position.end(), u.begin(), u.begin() + static_cast<int64_t>(width));
-                      for (int64_t m = 0; m < depth; ++m) {
-                        position[0] = m;
-                        to.push_back(from_end(cast(kInt64, load(in[1], position)), in[0]->shape[to.size()]));
-                      }
-                      to.insert(to.end(), u.begin() + static_cast<int64_t>(width), u.end());
-                      return to;
-                    })};
+  return {scattered(
+      f, in[0], in[1], in[2], attrs_as<ScatterNdAttrs>(attrs).mode, [&](size_t d) { return d >= width; },
+      [&](const std::vector<Expr>& u) {
+        std::vector<Expr> position{Expr(0)}, to;
+        position.insert(position.end(), u.begin(), u.begin() + static_cast<int64_t>(width));
+        for (int64_t m = 0; m < depth; ++m) {
+          position[0] = m;
+          to.push_back(from_end(cast(kInt64, load(in[1], position)), in[0]->shape[to.size()]));
+        }
+        to.insert(to.end(), u.begin() + static_cast<int64_t>(width), u.end());
+        return to;
+      })};
 }
 
 constexpr Op row(const char* name, const char* doc, int args, const NodeType* attrs, InferType infer,
