@@ -41,7 +41,8 @@ void inline_elementwise(Schedule& schedule, const Stays& stays = {});
 /// The same, but for the block named `kept` and those whose users would no longer load in vectors.
 void inline_in_vectors(Schedule& schedule, const std::string& kept, const Target& target);
 
-/// Element-wise, and computed where it is used no element is computed more often than now by each user.
+/// Element-wise, and computed where it is used no element is computed more often than now by each user, nor
+/// found by a long chain of divisions.
 bool is_used_once(const tir::Func& func, const Ref<tir::Block>& block,
                   const std::vector<Ref<tir::Block>>& consumers);
 

@@ -1,5 +1,6 @@
 // Element-wise blocks: into which other blocks they go, and which stay.
 #include <algorithm>
+#include <map>
 #include <unordered_map>
 
 #include "core/support/error.h"
@@ -82,10 +83,60 @@ bool grows_too_far(const Ref<Block>& block, const std::vector<Ref<Block>>& consu
   }
   return after > kNodes && after > before + value;
 }
+
+/// The divisions in expressions written out, shared ones once for each use.
+class Divisions {
+ public:
+  /// Of all below `root`; a variable counts for what `inside` has of it.
+  explicit Divisions(const NodeRef& root, const std::map<const Node*, double>& inside = {}) {
+    post_order(root, [&](const NodeRef& node) {
+      const Binary* binary = node.as<Binary>();
+      const auto known = inside.find(node.get());
+      double count = known == inside.end() ? 0 : known->second;
+      count += binary && (binary->op == BinaryOp::kFloorDiv || binary->op == BinaryOp::kFloorMod);
+      node->for_each_child([&](const NodeRef& child) { count += counts_[child.get()]; });
+      counts_[node.get()] = count;
+      if (const Load* load = node.as<Load>())
+        for (const Expr& index : load->indices) most_of_index_ = std::max(most_of_index_, in(index));
+    });
+  }
+  double in(const Expr& e) const { return counts_.at(e.get()); }
+  /// The most that one index of a load has.
+  double most_of_index() const { return most_of_index_; }
+
+ private:
+  std::unordered_map<const Node*, double> counts_;
+  double most_of_index_ = 0;
+};
+
+/// Each index into a tensor that is reshaped has all indices of the result in it, so those of reshapes one in
+/// the other grow like powers of the rank. An element is found sooner in memory then, and what the simplifier
+/// and the spaces look at stays short.
+bool divides_too_often(const Ref<Block>& block, const std::vector<Ref<Block>>& consumers) {
+  constexpr double kMost = 16;  // two reshapes of six dimensions have fewer
+  const Store& store = *block->body.as<Store>();
+  const double own = Divisions(store.value).most_of_index();
+  if (own == 0) return false;
+  bool too_often = false;
+  for (const Ref<Block>& consumer : consumers) {
+    const Divisions outside(consumer->body);
+    post_order(consumer->body, [&](const NodeRef& node) {
+      const Load* load = node.as<Load>();
+      if (too_often || !load || load->buffer != store.buffer) return;
+      std::map<const Node*, double> inside;
+      for (size_t d = 0; d < store.indices.size(); ++d)
+        if (store.indices[d].as<VarNode>()) inside[store.indices[d].get()] = outside.in(load->indices[d]);
+      const double inlined = Divisions(store.value, inside).most_of_index();
+      too_often = inlined > kMost && inlined > own;
+    });
+  }
+  return too_often;
+}
 }  // namespace
 
 bool is_used_once(const Func& func, const Ref<Block>& block, const std::vector<Ref<Block>>& consumers) {
-  if (!is_injective(*block) || !is_intermediate(func, *block)) return false;
+  if (!is_injective(*block) || !is_intermediate(func, *block) || divides_too_often(block, consumers))
+    return false;
   return !consumers.empty() && std::all_of(consumers.begin(), consumers.end(), [&](const Ref<Block>& user) {
     return iterations(*user) <= iterations(*block);
   });
@@ -111,7 +162,8 @@ void inline_elementwise(Schedule& s, const Stays& stays) {
   std::unordered_map<Ref<Block>, std::vector<Ref<Block>>> refused;
   const auto goes = [&](const Ref<Block>& block, const std::vector<Ref<Block>>& consumers) {
     return is_injective(*block) && is_intermediate(s.func(), *block) && all_elementwise(consumers) &&
-           !repeats_work(block, consumers) && !grows_too_far(block, consumers) && !(stays && stays(s, block));
+           !repeats_work(block, consumers) && !grows_too_far(block, consumers) &&
+           !divides_too_often(block, consumers) && !(stays && stays(s, block));
   };
   for (bool changed = true; changed;) {
     changed = false;

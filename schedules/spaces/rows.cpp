@@ -287,6 +287,8 @@ void reduce_along(Schedule& s, BlockHandle block, const std::vector<LoopHandle>&
 }  // namespace
 
 bool has_rows(const Func& func, const Target&) {
+  // Before anything is inlined, as there are many programs without one.
+  if (!dominant_reduction(func)) return false;
   Schedule merged(func);
   inline_in_rows(merged, {Decide::kHeuristic});
   std::optional<RowProgram> rows = row_program(merged.func());

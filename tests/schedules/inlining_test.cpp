@@ -62,6 +62,36 @@ TEST(DefaultTrace, BoundsWhatStandsInOneExpression) {
   expect_same_results(func, scheduled);
 }
 
+/// Transposed and reshaped to other factors, time and again: written out, an index has the three of the step
+/// before in it.
+tir::Func reshaped_often(size_t steps) {
+  const std::vector<std::vector<int64_t>> shapes{{12, 20, 30}, {18, 40, 10}, {25, 24, 12}, {16, 15, 30}};
+  tir::FuncBuilder f;
+  tir::Buffer x = f.input("x", {12, 20, 30}, kFloat32);
+  for (size_t step = 1; step <= steps; ++step) {
+    const std::vector<Expr> from = x->shape;
+    const std::vector<int64_t>& to = shapes[step % shapes.size()];
+    tir::Buffer turned = f.compute("turned", {from[2], from[0], from[1]}, [&](tir::Vars i) {
+      return tir::load(x, {i[1], i[2], i[0]});
+    });
+    x = f.compute("reshaped", {to[0], to[1], to[2]}, [&](tir::Vars i) {
+      const Expr place = (i[0] * to[1] + i[1]) * to[2] + i[2];
+      return tir::load(turned, {floordiv(place, from[0] * from[1]),
+                                floormod(floordiv(place, from[1]), from[0]), floormod(place, from[1])});
+    });
+  }
+  return f.finish("reshaped_often", {x});
+}
+
+TEST(DefaultTrace, BoundsHowManyReshapesStandInOneIndex) {
+  for (size_t steps : {1, 2, 5}) {
+    tir::Func func = reshaped_often(steps);
+    tir::Func scheduled = replay(default_trace(func, avx512_target()), func);
+    EXPECT_EQ(all_blocks(scheduled).size(), (steps + 1) / 2) << tir::print(scheduled);
+    expect_same_results(func, scheduled);
+  }
+}
+
 /// A shuffle of channels in blocks of four: which tensor an element comes from is a number once the block is
 /// unrolled.
 TEST(DefaultTrace, UnrollsRowsWhoseElementsAreChosen) {
