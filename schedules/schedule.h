@@ -122,8 +122,8 @@ class Schedule {
   /// The block that copies a buffer which `block` loads at several places, to be loaded at one of them:
   /// number `place` of loads_of().
   BlockHandle separate_read(BlockHandle block, int64_t read, int64_t place);
-  /// Variable number `variable` of the block, of a reduction, as groups of `factor` and the place in a group,
-  /// which is the last variable then.
+  /// Variable number `variable` of the block as groups of `factor` and the place in a group: a variable of a
+  /// reduction, the place last then, or one of an element-wise block, the place next.
   void split_variable(BlockHandle block, int64_t variable, int64_t factor);
   /// `axes`: pairs of a dimension of the buffer and an extent, outermost axis first.
   void transform_layout(BlockHandle block, int64_t write, const std::vector<int64_t>& axes);

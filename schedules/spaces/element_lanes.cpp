@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <numeric>
 
+#include "core/support/error.h"
+#include "schedules/open_dims.h"
 #include "schedules/spaces/building_blocks.h"
 #include "schedules/spaces/vector_loads.h"
 #include "schedules/tile_model.h"
@@ -135,13 +137,62 @@ int64_t loops_worth_joining(const Schedule& s, const std::vector<LoopHandle>& lo
   return 1;
 }
 
-int64_t lanes_at_once(const Schedule& s, const Block& block, const Target& target) {
+namespace {
+int64_t lanes_of_whole_rows(const Schedule& s, const Block& block, const Target& target) {
   Schedule trial = s;
   const std::vector<LoopHandle> loops = trial.get_loops(trial.get_block(block.name));
   if (loops.empty()) return 1;
   const int64_t joined = loops_worth_joining(trial, loops, loops_of_line(trial, block, loops), target);
   const int64_t lanes = joined > 1 ? target.lanes() : lanes_for(block, *trial[loops.back()], target);
   return lanes < kFewestLanes ? 1 : lanes;
+}
+
+/// What divides `row`, of those that the block divides its variable by, from the largest on.
+std::vector<int64_t> lengths_in_row(const Block& block, const BlockIter& row) {
+  std::vector<int64_t> lengths;
+  post_order(block.body.as<Store>()->value, [&](const NodeRef& node) {
+    const Binary* binary = node.as<Binary>();
+    if (!binary || (binary->op != BinaryOp::kFloorDiv && binary->op != BinaryOp::kFloorMod)) return;
+    const int64_t* length = as_int(binary->b);
+    if (length && *length >= kFewestLanes && *length < int_value(row.extent) &&
+        int_value(row.extent) % *length == 0 && uses_var(binary->a, row.var.get()))
+      lengths.push_back(*length);
+  });
+  std::sort(lengths.rbegin(), lengths.rend());
+  lengths.erase(std::unique(lengths.begin(), lengths.end()), lengths.end());
+  return lengths;
+}
+}  // namespace
+
+std::optional<Groups> rows_in_row(const Schedule& s, const Block& block, const Target& target) {
+  constexpr size_t kTried = 2;
+  // A length of a typical size is none of the others.
+  if (is_for_typical_dims(*s.func()) || block.iters.empty() || !as_int(block.iters.back().extent))
+    return std::nullopt;
+  const Groups last{static_cast<int64_t>(block.iters.size()) - 1, 1};
+  const std::vector<int64_t> lengths = lengths_in_row(block, block.iters.back());
+  if (lengths.empty() || is_transposition(block, target) || lanes_of_whole_rows(s, block, target) > 1)
+    return std::nullopt;
+  for (size_t i = 0; i < std::min(lengths.size(), kTried); ++i) {
+    Schedule trial = s;
+    const BlockHandle handle = trial.get_block(block.name);
+    try {
+      trial.split_variable(handle, last.variable, lengths[i]);
+    } catch (const Error&) {
+      return std::nullopt;  // it is scheduled already
+    }
+    if (lanes_of_whole_rows(trial, *trial[handle], target) > 1) return Groups{last.variable, lengths[i]};
+  }
+  return std::nullopt;
+}
+
+int64_t lanes_at_once(const Schedule& s, const Block& block, const Target& target) {
+  const std::optional<Groups> groups = rows_in_row(s, block, target);
+  if (!groups) return lanes_of_whole_rows(s, block, target);
+  Schedule trial = s;
+  const BlockHandle handle = trial.get_block(block.name);
+  trial.split_variable(handle, groups->variable, groups->length);
+  return lanes_of_whole_rows(trial, *trial[handle], target);
 }
 
 bool is_in_vectors(const Schedule& s, const Block& block, const Target& target) {

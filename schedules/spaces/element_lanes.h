@@ -1,6 +1,7 @@
 // How the rows of an element-wise block fill vectors, and what of it is computed at once.
 #pragma once
 
+#include <optional>
 #include <vector>
 
 #include "core/tir/target.h"
@@ -39,6 +40,16 @@ int64_t lanes_for(const tir::Block& block, const tir::For& innermost, const Targ
 /// several together fill theirs.
 int64_t loops_worth_joining(const Schedule& schedule, const std::vector<LoopHandle>& loops, int64_t most,
                             const Target& target);
+
+/// A variable of a block, by position, of which groups of `length` neighbours are better known apart.
+struct Groups {
+  int64_t variable;
+  int64_t length;
+};
+
+/// How the row of a block that vectors cannot load falls into shorter ones that they can: those that a
+/// division by their length finds, as of a tensor that is repeated.
+std::optional<Groups> rows_in_row(const Schedule& schedule, const tir::Block& block, const Target& target);
 
 /// Lanes of the vectors that the block, scheduled as it is, loads and stores.
 int64_t lanes_at_once(const Schedule& schedule, const tir::Block& block, const Target& target);

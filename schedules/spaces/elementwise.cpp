@@ -227,6 +227,8 @@ int64_t loops_of_line(const Schedule& s, const Block& block, const std::vector<L
 void schedule_injective(Schedule& s, BlockHandle block, const Target& target, const Policy& policy) {
   constexpr int64_t kMostVectors = 16, kMostRows = 8, kMostColumns = 4;
   if (s.get_loops(block).empty() || schedule_transposed(s, block, target, policy)) return;
+  if (auto rows = rows_in_row(s, *s[block], target); rows && choose_one_of(s, {0, 1}, 1, policy) == 1)
+    s.split_variable(block, rows->variable, rows->length);
   const Ref<Block> body = s[block];
   std::vector<LoopHandle> lines = s.get_loops(block);
   if (vectorize_packed(s, block, lines, target)) {

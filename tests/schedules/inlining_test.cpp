@@ -92,6 +92,18 @@ TEST(DefaultTrace, BoundsHowManyReshapesStandInOneIndex) {
   }
 }
 
+/// A row of 37 elements, seven times over: no vector of the whole is loaded, but each repetition is a row.
+TEST(DefaultTrace, ComputesRepeatedRowsInVectors) {
+  tir::FuncBuilder f;
+  tir::Buffer x = f.input("x", {8, 37}, kFloat32);
+  tir::Func func = f.finish("tile", {f.compute("tile", {8, 7 * 37}, [&](tir::Vars i) {
+                              return tir::load(x, {i[0], floormod(i[1], 37)});
+                            })});
+  tir::Func scheduled = replay(default_trace(func, avx512_target()), func);
+  EXPECT_THAT(vector_lanes(scheduled), testing::ElementsAre(16)) << tir::print(scheduled);
+  expect_same_results(func, scheduled);
+}
+
 /// A shuffle of channels in blocks of four: which tensor an element comes from is a number once the block is
 /// unrolled.
 TEST(DefaultTrace, UnrollsRowsWhoseElementsAreChosen) {

@@ -186,6 +186,22 @@ TEST(SplitVariable, PutsThePlaceInTheGroupLast) {
   expect_same_results(func, s.func());
 }
 
+TEST(SplitVariable, PutsThePlaceNextInElementwiseBlocks) {
+  tir::FuncBuilder f;
+  tir::Buffer x = f.input("x", {6, 5}, kInt32);
+  tir::Func func = f.finish("tile", {f.compute("tile", {6, 20, 2}, [&](tir::Vars i) {
+                              return tir::load(x, {i[0], floormod(i[1], 5)}) + cast(kInt32, i[2]);
+                            })});
+  Schedule s(func);
+  BlockHandle block = s.get_block("tile");
+  s.split_variable(block, 1, 5);
+  std::vector<int64_t> extents;
+  for (const tir::BlockIter& iter : s[block]->iters) extents.push_back(int_value(iter.extent));
+  EXPECT_EQ(extents, (std::vector<int64_t>{6, 4, 5, 2}));
+  EXPECT_EQ(tir::print(s.func()).find("%%"), std::string::npos) << "no element divides";
+  expect_sound(func, s);
+}
+
 TEST(SplitVariable, Refuses) {
   tir::Func func = product({.k = 12});
   auto refusal = [&](int64_t variable, int64_t factor) {
