@@ -209,35 +209,47 @@ class SplitConditions final : public StmtMutator {
                      if_then(rest, guard->then_case), loop->annotations);
   }
 
-  /// The same where the place is not known before the program runs: what lies in front of an image, inside
-  /// and behind it. Of copies alone, which are little code.
+  /// The same where the places are not known before the program runs, two at most: what lies in front of an
+  /// image, inside and behind it. Of copies alone, which are little code.
   Stmt cut_open(const Ref<For>& loop, const std::vector<Expr>& tests, const std::set<const Node*>& inner) {
     constexpr int64_t kFewest = 8;
     std::set<const Node*> others = inner;
     others.erase(loop->var.get());
     const int64_t* known = as_int(loop->extent);
     if ((known && *known < kFewest) || accumulates_below(loop->body)) return loop;
-    Expr rising, falling, begin = 0, end = loop->extent;
-    for (const Expr& test : tests) {
-      const auto change = change_along(test, loop->var, others);
-      if (!change || (change->rises ? rising : falling)) continue;
-      (change->rises ? rising : falling) = test;
-      (change->rises ? begin : end) = change->at;
-    }
-    if (!rising && !falling) return loop;
-    begin = analyzer_.simplify(max(min(begin, loop->extent), Expr(0)));
-    end = analyzer_.simplify(max(min(end, loop->extent), begin));
-    const Stmt after = rising ? knowing(loop->body, rising, true) : loop->body;
-    std::vector<Stmt> pieces;
-    auto add = [&](const Stmt& body, const Expr& from, const Expr& to) {
-      Var var = lathe::var(loop->var->name);
-      Stmt piece = fresh_copy(body, {{loop->var.get(), Expr(var) + from}});
-      pieces.push_back(
-          make<For>(var, analyzer_.simplify(to - from), loop->iteration, piece, loop->annotations));
+    struct Cut {
+      Expr test;
+      Change change;
     };
-    if (rising) add(knowing(loop->body, rising, false), 0, begin);
-    add(falling ? knowing(after, falling, true) : after, begin, end);
-    if (falling) add(knowing(after, falling, false), end, loop->extent);
+    std::vector<Cut> cuts;
+    for (const Expr& test : tests)
+      if (auto change = change_along(test, loop->var, others)) cuts.push_back({test, *change});
+    if (cuts.empty()) return loop;
+    const auto rises = [](const Cut& cut) { return cut.change.rises; };
+    const auto rising = std::find_if(cuts.begin(), cuts.end(), rises),
+               falling = std::find_if_not(cuts.begin(), cuts.end(), rises);
+    // Of two that change alike the one met last is asked first: the other's select is its second choice.
+    if (rising != cuts.end() && falling != cuts.end())
+      cuts = {*rising, *falling};
+    else if (cuts.size() > 1)
+      cuts = {cuts[1], cuts[0]};
+    std::vector<Stmt> pieces;
+    Expr begin = 0;
+    Stmt body = loop->body;
+    auto add = [&](const Stmt& known, const Expr& end) {
+      Var var = lathe::var(loop->var->name);
+      Stmt piece = fresh_copy(known, {{loop->var.get(), Expr(var) + begin}});
+      pieces.push_back(
+          make<For>(var, analyzer_.simplify(end - begin), loop->iteration, piece, loop->annotations));
+      begin = end;
+    };
+    for (const auto& [test, change] : cuts) {
+      // Not before the last one: there this test may be either way.
+      const Expr end = analyzer_.simplify(max(min(change.at, loop->extent), begin));
+      add(knowing(body, test, !change.rises), end);
+      body = knowing(body, test, change.rises);
+    }
+    add(body, loop->extent);
     return seq(std::move(pieces));
   }
 
