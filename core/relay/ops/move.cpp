@@ -174,7 +174,10 @@ Relation mirror_pad_type(RelationContext& c, const Attrs& attrs) {
   return padded_type(c, a.pad_width, a.mode == "REFLECT" ? 1 : 0);
 }
 
-Expr nearest_inside(const Expr& at, const Expr& extent) { return min(max(at, Expr(0)), extent - 1); }
+/// No relation has seen that an open extent is long enough to be reflected. Of the ends alone, so that loops
+/// are still cut where the tensor itself begins and is copied as it lies.
+Expr not_before(const Expr& at, const Expr& extent) { return as_int(extent) ? at : max(at, Expr(0)); }
+Expr not_behind(const Expr& at, const Expr& extent) { return as_int(extent) ? at : min(at, extent - 1); }
 
 /// Positions beyond the ends: the nearest element; reflected about the last element; about the edge behind
 /// it. As choices, which loops are cut at.
@@ -182,10 +185,12 @@ Expr nearest(const Expr& at, const Expr& extent) {
   return select(less(at, Expr(0)), Expr(0), select(less(at, extent), at, extent - 1));
 }
 Expr reflected(const Expr& at, const Expr& extent) {
-  return select(less(at, Expr(0)), Expr(0) - at, select(less(at, extent), at, (extent - 1) * 2 - at));
+  return select(less(at, Expr(0)), not_behind(Expr(0) - at, extent),
+                select(less(at, extent), at, not_before((extent - 1) * 2 - at, extent)));
 }
 Expr mirrored(const Expr& at, const Expr& extent) {
-  return select(less(at, Expr(0)), Expr(-1) - at, select(less(at, extent), at, extent * 2 - 1 - at));
+  return select(less(at, Expr(0)), not_behind(Expr(-1) - at, extent),
+                select(less(at, extent), at, not_before(extent * 2 - 1 - at, extent)));
 }
 
 /// out[i] = in[where(i - before)], a map of each axis into the tensor.
@@ -194,11 +199,7 @@ Buffer pad_by(FuncBuilder& f, const Buffer& x, const std::vector<Ints>& widths, 
   return f.compute("pad", shape, [&](Vars i) {
     std::vector<Expr> indices = as_indices(i);
     for (size_t d = 0; d < indices.size(); ++d)
-      if (widths[d][0] || widths[d][1]) {
-        indices[d] = where(indices[d] - widths[d][0], x->shape[d]);
-        // No relation has seen that an open extent is long enough to be reflected.
-        if (!as_int(x->shape[d])) indices[d] = nearest_inside(indices[d], x->shape[d]);
-      }
+      if (widths[d][0] || widths[d][1]) indices[d] = where(indices[d] - widths[d][0], x->shape[d]);
     return load(x, indices);
   });
 }
