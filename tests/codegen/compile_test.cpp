@@ -507,6 +507,34 @@ TEST(Compile, VectorsOfUnequalRuns) {
       }
 }
 
+/// Pixels of two or four channels in turn, which lie as far apart as an image has, and that a run alone
+/// tells.
+TEST(Compile, VectorsOfRunsThatOpenStridesPart) {
+  const Target target = resolve_target("cpu:mcpu=x86-64-v4");
+  const Expr lane = ramp(Expr(0), Expr(1), 16);
+  const auto by = [](const Expr& value) { return broadcast(value, 16); };
+  constexpr int64_t kRows = 5, kLength = 37;
+  for (int64_t channels : {2, 4})
+    for (bool masked : {false, true}) {
+      SCOPED_TRACE(fmt::format("{} channels, masked {}", channels, masked));
+      Var n = var("n"), i = var("i");
+      Buffer x = tir::buffer("x", {3 * channels, n}, kFloat32), y = tir::buffer("y", {kRows, 16}, kFloat32);
+      const Expr channel = floormod(lane, by(channels)) * by(2) + by(1), pixel = floordiv(lane, by(channels));
+      Stmt copy = store(y, {i, lane}, load(x, {channel, by(i * 3) + pixel}));
+      if (masked) copy = make<tir::If>(less(lane, by(i * 3)), copy);
+      tir::Func f = func("pick", {x, y}, for_loop(i, kRows, copy));
+      const auto params = [&] {
+        return std::vector<Tensor>{random_tensor({3 * channels, kLength}, kFloat32, 3),
+                                   zeros({kRows, 16}, kFloat32)};
+      };
+      std::vector<Tensor> found = params(), expected = params();
+      run_kernel(f, host_target(), found);
+      tir::interpret(f, expected);
+      EXPECT_EQ(max_relative_error(found[1], expected[1]), 0);
+      EXPECT_EQ(count(assembly_of(f, target), "gather"), 0);
+    }
+}
+
 /// What a condition has computed its sides do not compute again: not through loads that are masked for one
 /// side, nor from a select inside that has sides of its own.
 TEST(Compile, SidesOfASelectTakeWhatItsConditionHas) {

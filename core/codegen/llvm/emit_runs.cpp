@@ -1,9 +1,11 @@
 // Loads of lanes that are a few runs of neighbours, each loaded whole, put together in registers. Packing an
 // operand for dot products is made of these: lanes in pairs from two rows, or a pair from each of 16.
 #include <algorithm>
+#include <map>
 
 #include "core/arith/simplify.h"
 #include "core/codegen/llvm/emitter.h"
+#include "core/support/floor_div.h"
 
 namespace lathe::codegen {
 namespace {
@@ -36,6 +38,52 @@ std::optional<std::vector<int64_t>> lanes_of_constants(const Expr& e) {
   }
   return left;
 }
+
+/// A vector term whose lanes are numbers times a stride that is open, as of channels of an image whose size
+/// is.
+struct OpenLanes {
+  std::vector<int64_t> lanes;
+  Expr stride;
+};
+std::optional<OpenLanes> open_lanes(const Expr& term) {
+  const Binary* product = term.as<Binary>();
+  const Broadcast* stride = product && product->op == BinaryOp::kMul ? product->b.as<Broadcast>() : nullptr;
+  auto lanes = stride ? lanes_of_constants(product->a) : std::nullopt;
+  return lanes ? std::optional(OpenLanes{*lanes, stride->value}) : std::nullopt;
+}
+
+/// What lanes have of open strides: each combination of multiples is a place of its own, from which constants
+/// tell where elements are. Places count as kApart elements apart, so that no run goes from one to another.
+class Places {
+ public:
+  static constexpr int64_t kApart = int64_t{1} << 48;
+
+  void add(const OpenLanes& term, int64_t coefficient) {
+    strides_.push_back(term.stride);
+    for (size_t l = 0; l < of_lanes_.size(); ++l) of_lanes_[l].push_back(coefficient * term.lanes[l]);
+  }
+  explicit Places(int lanes) : of_lanes_(static_cast<size_t>(lanes)) {}
+
+  /// Of lane l from the others.
+  int64_t offset_of_lane(size_t l) {
+    const auto [found, is_new] = numbers_.try_emplace(of_lanes_[l], static_cast<int64_t>(multiples_.size()));
+    if (is_new) multiples_.push_back(of_lanes_[l]);
+    return found->second * kApart;
+  }
+  /// The multiples of the strides of the place that `offset` is in.
+  const std::vector<int64_t>& multiples_at(int64_t offset) const {
+    return multiples_[static_cast<size_t>(number_at(offset))];
+  }
+  int64_t offset_in_place(int64_t offset) const { return offset - number_at(offset) * kApart; }
+  const std::vector<Expr>& strides() const { return strides_; }
+
+ private:
+  static int64_t number_at(int64_t offset) { return floor_div(offset + kApart / 2, kApart); }
+
+  std::vector<Expr> strides_;
+  std::vector<std::vector<int64_t>> of_lanes_, multiples_;
+  std::map<std::vector<int64_t>, int64_t> numbers_;
+};
 
 /// Runs of neighbours in rising order; lane l is element places[l] of all of them.
 struct Runs {
@@ -112,12 +160,21 @@ bool pays_in_vectors(const Runs& runs, int lanes, int64_t bytes) {
 /// Null where the lanes are no such runs.
 llvm::Value* Emitter::load_runs(const FlatAccess& at, const tir::Buffer& buffer) {
   std::vector<int64_t> offsets;
+  Places places(at.lanes);
   for (int l = 0; l < at.lanes; ++l) offsets.push_back(at.constant + l * at.lane_stride);
   for (const auto& [term, coefficient] : at.vector_terms) {
+    if (auto open = open_lanes(term); open && open->lanes.size() == offsets.size()) {
+      places.add(*open, coefficient);
+      continue;
+    }
     auto lanes = lanes_of_constants(term);
     if (!lanes || lanes->size() != offsets.size()) return nullptr;
     for (size_t l = 0; l < offsets.size(); ++l) offsets[l] += coefficient * (*lanes)[l];
   }
+  if (std::any_of(offsets.begin(), offsets.end(),
+                  [](int64_t offset) { return std::abs(offset) >= Places::kApart / 2; }))
+    return nullptr;
+  for (size_t l = 0; l < offsets.size(); ++l) offsets[l] += places.offset_of_lane(l);
   const Runs runs = runs_of(offsets);
   // Whole runs as integers of up to 8 bytes go straight into the lanes of a vector, when no shuffle must
   // follow.
@@ -125,12 +182,20 @@ llvm::Value* Emitter::load_runs(const FlatAccess& at, const tir::Buffer& buffer)
   const bool scalars = runs.lengths[0] > 1 && runs.are_of(runs.lengths[0]) && bytes <= kScalarBytes &&
                        (bytes & (bytes - 1)) == 0 && runs.are_in_order();
   if (!scalars && !pays_in_vectors(runs, at.lanes, buffer->dtype.bytes())) return nullptr;
-  // The scalar part of the address: distances of runs from there are constants.
+  // The scalar part of the address: distances of runs from there are constants, and multiples of strides.
   FlatAccess base;
   base.terms = at.terms;
   llvm::Value* pointer = pointer_to(base, buffer);
+  // Here, not in the branches that some runs are loaded in.
+  std::vector<llvm::Value*> strides;
+  for (const Expr& stride : places.strides()) strides.push_back(value(stride));
   auto start = [&](int64_t offset) {
-    return b_.CreateInBoundsGEP(memory_type(buffer->dtype), pointer, b_.getInt64(offset));
+    llvm::Value* distance = b_.getInt64(static_cast<uint64_t>(places.offset_in_place(offset)));
+    for (size_t i = 0; i < strides.size(); ++i)
+      if (const int64_t times = places.multiples_at(offset)[i])
+        distance =
+            b_.CreateAdd(distance, b_.CreateMul(strides[i], b_.getInt64(static_cast<uint64_t>(times))));
+    return b_.CreateInBoundsGEP(memory_type(buffer->dtype), pointer, distance);
   };
   llvm::Align align(static_cast<uint64_t>(buffer->dtype.bytes()));
   llvm::Type* result_type = memory_type(buffer->dtype.with_lanes(at.lanes));
