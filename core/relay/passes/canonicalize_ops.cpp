@@ -1,5 +1,7 @@
 #include "core/relay/passes/canonicalize_ops.h"
 
+#include <algorithm>
+
 #include "core/relay/analysis/call_type.h"
 #include "core/relay/functor.h"
 #include "core/relay/ops/attrs_tensor.h"
@@ -17,6 +19,7 @@ class Canonicalizer final : public ExprMutator {
     if (op && op->name == "nn.conv1d" && ops::is_plain(ops::attrs_as<ConvAttrs>(call->attrs), 1))
       return convolution_of_rows(*call);
     if (op && op->name == "concatenate") return concatenation(rebuilt, *call);
+    if (op && op->name == "tile") return repetition(rebuilt, *call);
     return rebuilt;
   }
 
@@ -45,6 +48,27 @@ class Canonicalizer final : public ExprMutator {
     };
     Expr image = typed_call("nn.conv2d", {row(call.args[0]), row(call.args[1])}, seal(std::move(a)));
     return typed_call("squeeze", {image}, make<SqueezeAttrs>(Ints{2}));
+  }
+
+  /// Of open extents with an axis of its own for each repetition, which becomes one with its extent: no place
+  /// is divided by a size that a run alone knows.
+  static Expr repetition(const Expr& e, const Call& call) {
+    const auto& x = *call.args[0]->checked_type.as<TensorType>();
+    Ints reps = ops::attrs_as<TileAttrs>(call.attrs).reps;
+    const bool is_empty = std::find(reps.begin(), reps.end(), 0) != reps.end();
+    if (has_constant_shape(x) || is_empty || reps.size() > x.shape.size()) return e;
+    reps.insert(reps.begin(), x.shape.size() - reps.size(), 1);
+    constexpr int64_t kAsItIs = 0, kWithNext = -3;
+    Expr value = call.args[0];
+    Ints together;
+    for (size_t d = 0, axis = 0; d < reps.size(); ++d, ++axis) {
+      together.push_back(reps[d] == 1 ? kAsItIs : kWithNext);
+      if (reps[d] == 1) continue;
+      const auto place = static_cast<int64_t>(axis++);
+      value = typed_call("expand_dims", {value}, make<ExpandDimsAttrs>(place, int64_t{1}));
+      value = typed_call("repeat", {value}, make<RepeatAttrs>(reps[d], place));
+    }
+    return typed_call("reshape", {value}, make<ReshapeAttrs>(together, false));
   }
 
   /// A kernel of thousands of arguments is compiled for minutes: each has registers of its own. And where it
