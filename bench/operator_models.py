@@ -160,6 +160,8 @@ def moves():
         model(f'transpose_{name}', 'Transpose', [x], perm=order)
     model('transpose_uint8', 'Transpose', [[3, 333, 501]], dtype=T.UINT8, perm=(0, 2, 1))
     model('tile', 'Tile', [[64, 37]], [ints(1, 20)])
+    model('tile_rows', 'Tile', [[64, 16, 100]], [ints(1, 1, 4)])
+    model('tile_twice', 'Tile', [[64, 16, 100]], [ints(2, 1, 2)])
     model('expand', 'Expand', [[64, 1, 37]], [ints(64, 20, 37)])
     for mode in ('constant', 'edge', 'reflect'):
         model(f'pad_{mode}', 'Pad', [[1, 20, 50, 50]], [ints(0, 0, 3, 3, 0, 0, 4, 3)], mode=mode)
@@ -177,6 +179,7 @@ def moves():
     model('gather_elements', 'GatherElements', [[300, 100], (T.INT64, [200, 100])])
     model('gather_nd', 'GatherND', [[100, 100, 7], (T.INT64, [3000, 2])])
     model('scatter_nd', 'ScatterND', [[100, 100, 7], (T.INT64, [3000, 2]), [3000, 7]])
+    model('scatter_rows', 'ScatterElements', [[300, 1000], (T.INT64, [300, 500]), [300, 500]], axis=1)
     model('scatter_add', 'ScatterElements', [[100, 70], (T.INT64, [400, 70]), [400, 70]], axis=0, reduction='add')
     model('one_hot', 'OneHot', [(T.INT64, [1000])], [np.array(200), np.array([0, 1], np.float32)], [T.FLOAT])
     model('reverse_sequence', 'ReverseSequence', [[100, 16, 64], (T.INT64, [16])], batch_axis=1, time_axis=0)
@@ -189,17 +192,26 @@ def elements():
     shape = [300, 401]
     for op in 'Atan Asinh Sinh Tan Erf Sin Log Round Sign Selu Celu HardSwish Mish IsNaN'.split():
         model(op.lower(), op, [shape], outputs=[T.BOOL] if op == 'IsNaN' else None)
-    for op in 'Exp Tanh Sigmoid Log Sqrt Sin Relu Softmax'.split():
+    for op in 'Exp Tanh Sigmoid Log Sqrt Sin Cos Tan Atan Erf Relu Softmax'.split():
         model(op.lower() + '_float64', op, [shape], dtype=T.DOUBLE)
     for op in 'Relu Sigmoid Softmax'.split():
         model(op.lower() + '_float16', op, [shape], dtype=T.FLOAT16)
     model('gelu', 'Gelu', [shape], opset=20)
     model('pow', 'Pow', [shape, shape])
     model('pow_3.1', 'Pow', [shape], [np.array(3.1, np.float32)])
+    model('pow_float64', 'Pow', [shape, shape], dtype=T.DOUBLE)
+    model('fmod_float64', 'Mod', [shape, shape], dtype=T.DOUBLE, fmod=1)
     model('sum_three', 'Sum', [shape, [401], [300, 1]])
     model('where', 'Where', [(T.BOOL, [300, 1]), shape, [1, 401]], outputs=[T.FLOAT])
     model('prelu', 'PRelu', [[1, 30, 40, 40]], [weights(30, 1, 1)])
+    for name, dtype in (('int16', T.INT16), ('uint32', T.UINT32), ('uint64', T.UINT64)):
+        model(f'div_{name}', 'Div', [shape, shape], dtype=dtype)
+        model(f'mod_{name}', 'Mod', [shape, shape], dtype=dtype)
+        model(f'cast_from_{name}', 'Cast', [shape], outputs=[T.FLOAT], dtype=dtype, to=T.FLOAT)
+        model(f'cast_to_{name}', 'Cast', [shape], outputs=[dtype], to=dtype)
     for name, dtype in (('int32', T.INT32), ('int64', T.INT64), ('uint8', T.UINT8), ('int8', T.INT8)):
+        model(f'div_{name}', 'Div', [shape, shape], dtype=dtype)
+        model(f'mod_{name}', 'Mod', [shape, shape], dtype=dtype)
         model(f'add_{name}', 'Add', [shape, shape], dtype=dtype)
         model(f'mul_{name}', 'Mul', [shape, [401]], dtype=dtype)
         model(f'max_{name}', 'ReduceMax', [shape], [ints(0)], dtype=dtype)
