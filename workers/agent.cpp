@@ -36,6 +36,7 @@ Actions Agent::step(const Event& event, Time now) {
     void operator()(const wire::Message& message) { agent.receive(message); }
     void operator()(const Built& event) { agent.built(event); }
     void operator()(const Measured& event) { agent.measured(event); }
+    void operator()(const Lost& event) { agent.lost(event); }
     void operator()(const CanaryEnded& event) { agent.canary_ended(event); }
     void operator()(const Tick&) { agent.tick(); }
     void operator()(const Terminate&) { agent.terminate(); }
@@ -296,6 +297,16 @@ void Agent::measured(const Measured& event) {
   spool(task);
 }
 
+void Agent::lost(const Lost& event) {
+  const auto found = tasks_.find(event.lease);
+  if (found == tasks_.end() || found->second.stage == Stage::kSpooled) return;
+  hand_back(event.lease);
+  if (!draining_)
+    terminate();
+  else if (serving_)
+    send(wire::Drain{returned_});
+}
+
 /// First of all, and then every now and then.
 bool Agent::canary_is_due() const {
   // Whoever builds only has no times that could drift. The first comes before any measurement, so that a
@@ -331,6 +342,11 @@ void Agent::drop(LeaseId id) {
   tasks_.erase(task);
   remember(id);
   actions_->discard.push_back(id);
+}
+
+void Agent::hand_back(LeaseId id) {
+  returned_.push_back(id);
+  drop(id);
 }
 
 void Agent::remember(LeaseId id) {
@@ -396,9 +412,10 @@ void Agent::terminate() {
   draining_ = true;
   draining_since_ = now_;
   // A run goes on, as it is minutes at most and a result; a build that has begun is handed back.
+  std::vector<LeaseId> waiting;
   for (const auto& [id, task] : tasks_)
-    if (task.stage != Stage::kRunning && task.stage != Stage::kSpooled) returned_.push_back(id);
-  for (LeaseId id : returned_) drop(id);
+    if (task.stage != Stage::kRunning && task.stage != Stage::kSpooled) waiting.push_back(id);
+  for (LeaseId id : waiting) hand_back(id);
   if (serving_) send(wire::Drain{returned_});
 }
 

@@ -48,6 +48,12 @@ struct Measured {
   wire::Result report;
 };
 
+/// Twice in a row no supervisor of this machine began or lived to the end: nothing is known of the lease.
+/// It is handed back, and so is what waits: this machine works no more.
+struct Lost {
+  LeaseId lease = 0;
+};
+
 /// Of Actions::canary. Its number is the agent's to give.
 struct CanaryEnded {
   wire::Canary canary;
@@ -58,7 +64,7 @@ struct Tick {};
 /// SIGTERM: the first lets the running trial end, the second hands everything back at once.
 struct Terminate {};
 
-using Event = std::variant<wire::Message, Built, Measured, CanaryEnded, Tick, Terminate>;
+using Event = std::variant<wire::Message, Built, Measured, Lost, CanaryEnded, Tick, Terminate>;
 
 // --- what is to be done
 
@@ -116,6 +122,7 @@ class Agent {
   void built(const Built& event);
   void hold(Task& task, const Built& event);
   void measured(const Measured& event);
+  void lost(const Lost& event);
   void canary_ended(const CanaryEnded& event);
   bool canary_is_due() const;
   void tick();
@@ -127,6 +134,7 @@ class Agent {
   void ask();
   void spool(Task& task);
   void drop(LeaseId id);
+  void hand_back(LeaseId id);
   void remember(LeaseId id);
   void say_hello();
   void say_credit();

@@ -1,8 +1,10 @@
 #include "workers/build_stage.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "core/support/error.h"
+#include "core/support/unfit.h"
 #include "workers/child_reply.h"
 #include "workers/quiet.h"
 
@@ -68,6 +70,8 @@ void BuildStage::start_build(const wire::Lease& lease, bool unscheduled) {
                                .cpus = cores.build}});
     // By builder: its report says nothing of a lease.
     building_[idle->get()] = {lease.lease, unscheduled};
+  } catch (const Unfit& error) {
+    lose(lease.lease, error.what());
   } catch (const Error& error) {  // more threads than cores, say
     ended_.push_back({lease.lease, true, {.outcome = Outcome::kBuildFailed, .message = error.what()}});
     candidates_.erase(lease.lease);
@@ -76,8 +80,13 @@ void BuildStage::start_build(const wire::Lease& lease, bool unscheduled) {
 
 void BuildStage::built(uint64_t lease, bool unscheduled, const Report& report) {
   Candidate& candidate = *candidates_.at(lease);
+  // Once more, as runs are: it may have been the kernel, short of memory, and a blameless candidate.
+  if (killed_from_outside(report) && !std::exchange(candidate.again, true))
+    return start_build(candidate.lease, unscheduled);
+  if (report.end == Report::End::kLost) return lose(lease, describe(report));
   Reply reply = reply_of(report, /*build=*/true);
   if (reply.outcome == Outcome::kOk) {
+    candidate.again = false;
     // Builds that fail are not kept: the next worker or release may do better.
     artifacts_.add(ArtifactCache::key_of(candidate.lease, unscheduled), reply.artifact);
     (unscheduled ? candidate.reference : candidate.artifact) = std::move(reply.artifact);
@@ -91,6 +100,11 @@ void BuildStage::built(uint64_t lease, bool unscheduled, const Report& report) {
                      .message = std::move(reply.message),
                      .signal = signal_of(report),
                      .build_seconds = candidate.build_seconds + report.wall_seconds}});
+  candidates_.erase(lease);
+}
+
+void BuildStage::lose(uint64_t lease, std::string why) {
+  ended_.push_back({.lease = lease, .built = true, .report = {.message = std::move(why)}, .lost = true});
   candidates_.erase(lease);
 }
 

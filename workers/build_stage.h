@@ -31,6 +31,7 @@ class BuildStage {
   void next_build(uint64_t lease);
   void start_build(const wire::Lease& lease, bool unscheduled);
   void built(uint64_t lease, bool unscheduled, const Report& report);
+  void lose(uint64_t lease, std::string why);
 
   std::vector<std::unique_ptr<Sandbox>> builders_;
   struct Building {

@@ -21,6 +21,7 @@ struct Candidate {
   int object = -1;     // memory file of the shared object
   Artifact reference;  // where the lease is of one part
   double build_seconds = 0;
+  bool again = false;  // this build is a second attempt
 
   explicit Candidate(wire::Lease its) : lease(std::move(its)) {}
   ~Candidate() {
@@ -41,6 +42,7 @@ struct Ended {
   uint64_t lease = 0;
   bool built = false;  // by the build stage; else by the run stage
   wire::Result report;
+  bool lost = false;  // by this machine, as the report's message says: nothing is known of the candidate
   std::string artifact, reference;     // of a build for a runner elsewhere, encoded
   std::optional<wire::Canary> canary;  // the canary kernels have ended, and no lease
 };

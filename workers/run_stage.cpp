@@ -8,6 +8,7 @@
 
 #include "core/support/error.h"
 #include "core/support/text.h"
+#include "core/support/unfit.h"
 #include "workers/child_reply.h"
 #include "workers/disturbance.h"
 #include "workers/packets.h"
@@ -108,6 +109,8 @@ void RunStage::next_step() {
 void RunStage::attempt(const std::function<void()>& step) {
   try {
     step();
+  } catch (const Unfit& error) {  // no supervisor either: see Sandbox::start
+    if (running_) lose_run(error.what());
   } catch (const Error& error) {
     if (running_) end_run({.outcome = Outcome::kCrashed, .message = error.what()});
   }
@@ -128,6 +131,9 @@ void RunStage::start_reference() {
 }
 
 void RunStage::reference_built(const Report& report) {
+  if (killed_from_outside(report) && !std::exchange(again_, true)) return start_reference();
+  again_ = false;
+  if (report.end == Report::End::kLost) return lose_run(describe(report));
   Reply reply = reply_of(report, /*build=*/true);
   if (reply.outcome != Outcome::kOk) return case_failed(reply.message);
   reference_ = std::move(reply.artifact);
@@ -160,6 +166,7 @@ void RunStage::reference_ran(const Report& report) {
   // Once: a reference that takes all memory is killed each time.
   if (killed_from_outside(report) && !std::exchange(again_, true)) return start_reference_run();
   again_ = false;
+  if (report.end == Report::End::kLost) return lose_run(describe(report));
   const Reply reply = reply_of(report, /*build=*/false);
   if (reply.outcome != Outcome::kOk) return case_failed(reply.message);
   // So that no candidate can make its wrong outputs right.
@@ -207,6 +214,7 @@ bool RunStage::was_stolen_from(const Report& report) const {
 void RunStage::measured(const Report& report) {
   // Once more: it may have been the kernel, short of memory, and a blameless candidate.
   if (killed_from_outside(report) && !std::exchange(again_, true)) return start_measuring();
+  if (report.end == Report::End::kLost) return lose_run(describe(report));
   Reply reply = reply_of(report, /*build=*/false);
   if (reply.outcome == Outcome::kOk && was_stolen_from(report) && !std::exchange(again_, true)) {
     first_ = reply.disturbance;
@@ -241,6 +249,12 @@ void RunStage::end_run(wire::Result report) {
   const std::unique_ptr<Candidate> ended = std::move(running_);
   report.artifact = ended->artifact.digest;
   ended_.push_back({ended->lease.lease, false, std::move(report)});
+}
+
+/// Of the candidate nothing is known, and neither of its workload: another machine may do better.
+void RunStage::lose_run(std::string why) {
+  const std::unique_ptr<Candidate> lost = std::move(running_);
+  ended_.push_back({.lease = lost->lease.lease, .report = {.message = std::move(why)}, .lost = true});
 }
 
 // --- races

@@ -49,6 +49,7 @@ class RunStage {
   bool was_stolen_from(const Report& report) const;
   void raced(const Report& report);
   void end_run(wire::Result report);
+  void lose_run(std::string why);
   void canaries_ran(const Report& report);
   std::string case_key(const wire::Lease& lease) const;
 

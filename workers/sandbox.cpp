@@ -14,6 +14,7 @@
 
 #include "core/support/error.h"
 #include "core/support/spawn.h"
+#include "core/support/unfit.h"
 #include "workers/packets.h"
 
 namespace lathe::worker {
@@ -32,7 +33,10 @@ std::string describe(const Report& report) {
     case Report::End::kNoReply:
       return "ended without a valid reply";
     case Report::End::kLost:
-      return "its supervisor was killed";
+      return WIFSIGNALED(report.code)
+                 ? fmt::format("its supervisor was killed by signal {} ({})", WTERMSIG(report.code),
+                               strsignal(WTERMSIG(report.code)))
+                 : fmt::format("its supervisor exited with status {}", WEXITSTATUS(report.code));
   }
   return "";
 }
@@ -61,8 +65,9 @@ void Sandbox::launch() {
   control_ = ends[0];
 }
 
-void Sandbox::stop() {
-  if (supervisor_ < 0) return;
+/// The status of the supervisor, as waitpid() tells it.
+int Sandbox::stop() {
+  if (supervisor_ < 0) return 0;
   close(control_);  // which the supervisor takes as its end
   // It first ends its child with all that this has started; were it killed, the child alone would follow.
   constexpr int kPatience = 2000;  // ms
@@ -70,10 +75,12 @@ void Sandbox::stop() {
   pollfd ended{.fd = end, .events = POLLIN};
   if (poll(&ended, 1, kPatience) != 1) kill(supervisor_, SIGKILL);
   if (end >= 0) close(end);
-  waitpid(supervisor_, nullptr, 0);
+  int status = 0;
+  waitpid(supervisor_, &status, 0);
   supervisor_ = -1;
   control_ = -1;
   busy_ = false;
+  return status;
 }
 
 void Sandbox::start(const Task& task) {
@@ -98,11 +105,11 @@ void Sandbox::start(const Task& task) {
       if (supervisor_ < 0) launch();
       send_packet(control_, &packet, sizeof packet, descriptors);
       break;
-    } catch (const Error&) {  // killed since its last task, say: a new one is as good
+    } catch (const Error& error) {  // killed since its last task, say: a new one is as good
       stop();
       if (attempt > 0) {
         close(request);
-        throw;
+        throw Unfit(error.what());
       }
     }
   }
@@ -132,7 +139,7 @@ std::optional<Report> Sandbox::finish() {
   for (int fd : descriptors) close(fd);
   busy_ = false;
   // With the next task another is started.
-  if (!whole) stop();
+  if (!whole) report.code = stop();
   return report;
 }
 

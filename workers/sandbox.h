@@ -37,10 +37,10 @@ struct Report {
     kSignalled,
     kTimedOut,  // over its wall or CPU limit
     kNoReply,   // ended well, but its reply is damaged
-    kLost,      // the supervisor itself is gone; a new one is there for the next task
+    kLost,      // the supervisor itself is gone: the machine's failure; another one starts with the next task
   };
   End end = End::kReplied;
-  int code = 0;       // exit status, or signal
+  int code = 0;       // exit status, or signal; kLost: the supervisor's status as waitpid() tells it
   std::string reply;  // of the body
   std::string stderr_tail;
   double wall_seconds = 0, cpu_seconds = 0;
@@ -54,14 +54,14 @@ std::string describe(const Report& report);
 class Sandbox {
  public:
   /// `command`: the program and arguments that end up in supervise(), for example {"/proc/self/exe",
-  /// "internal-sandbox", "run"}. The supervisor starts with the first task. Throws Error when it can't.
+  /// "internal-sandbox", "run"}. The supervisor starts with the first task.
   explicit Sandbox(std::vector<std::string> command);
   ~Sandbox();
   Sandbox(const Sandbox&) = delete;
   Sandbox& operator=(const Sandbox&) = delete;
 
   bool busy() const { return busy_; }
-  /// REQUIRES: !busy().
+  /// Throws Unfit where no supervisor starts. REQUIRES: !busy().
   void start(const Task& task);
   /// To poll for reading while busy.
   int descriptor() const { return control_; }
@@ -75,7 +75,7 @@ class Sandbox {
 
  private:
   void launch();
-  void stop();
+  int stop();
 
   std::vector<std::string> command_;
   pid_t supervisor_ = -1;

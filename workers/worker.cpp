@@ -11,6 +11,7 @@
 #include <csignal>
 
 #include "core/support/service_error.h"
+#include "core/support/unfit.h"
 #include "tracker/defaults.h"
 #include "workers/agent.h"
 #include "workers/pipeline.h"
@@ -125,6 +126,8 @@ class Worker {
       for (const Pipeline::Ended& ended : pipeline_.collect()) {
         if (ended.canary)
           step(CanaryEnded{*ended.canary});
+        else if (ended.lost)
+          lose(ended);
         else if (ended.built)
           step(Built{ended.lease, ended.report, ended.artifact, ended.reference});
         else
@@ -144,12 +147,24 @@ class Worker {
     }
     // So that BYE gets there: without it the tracker waits for the leases of a worker that is gone.
     client_.flush(std::chrono::milliseconds(1000));
+    if (!unable_.empty())
+      throw Unfit(
+          fmt::format("worker {} cannot build or run anything here, twice in a row: {}", name_, unable_));
     if (!refused_.empty())
       throw ServiceError(
           fmt::format("the tracker at {} refuses this worker: {}", settings_.tracker, refused_));
   }
 
  private:
+  void lose(const Ended& ended) {
+    // The first reason: what comes after it may come of it.
+    if (unable_.empty()) {
+      unable_ = ended.report.message;
+      log(fmt::format("draining, for this machine fails: {}", unable_));
+    }
+    step(Lost{ended.lease});
+  }
+
   void hear(const std::string& frame) {
     try {
       step(wire::decode(frame));
@@ -216,6 +231,7 @@ class Worker {
   Time next_tick_{0};
   bool exit_ = false;
   std::string refused_;  // for good
+  std::string unable_;   // why this machine works no more
   bool served_ = false;
   int logged_ = 0;  // lines of the tracker
   Time logged_since_{0};

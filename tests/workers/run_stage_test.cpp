@@ -1,16 +1,21 @@
 // Candidates run in the process that reports on them, and may report what they like: nothing of it outlives
-// them.
+// them. And what is no doing of theirs is not said of them.
 #include "workers/run_stage.h"
 
 #include <fmt/core.h>
 #include <gtest/gtest.h>
 #include <poll.h>
+#include <unistd.h>
 
+#include <csignal>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "core/support/temporary_folder.h"
+#include "core/support/text.h"
 #include "tests/workers/roles.h"
+#include "workers/agent.h"
 #include "workers/measure.h"
 #include "workers/pipeline.h"
 
@@ -29,32 +34,50 @@ std::string forge(std::string_view request, Child& child) {
   return encode(reply);
 }
 
-constexpr Role kForging[] = {{"build", Confinement::kTrusted, nullptr, forge},
+/// Ends its supervisor as often as its trace says, counted in the file that its workload names.
+std::string build_or_kill(std::string_view request, Child& child) {
+  const BuildJob job = decode_build_job(request);
+  if (job.workload.empty()) return forge(request, child);
+  const std::string so_far = read_file(job.workload);
+  if (so_far.size() < std::stoul(job.trace)) {
+    write_file(job.workload, so_far + "x");
+    kill(getppid(), SIGKILL);
+  }
+  return encode(Reply{});
+}
+
+constexpr Role kForging[] = {{"build", Confinement::kTrusted, nullptr, build_or_kill},
                              {"run", Confinement::kRun, nullptr, forge}};
+
+Pipeline::Ended first_end(Pipeline& pipeline) {
+  std::vector<Pipeline::Ended> all = pipeline.collect();
+  while (all.empty()) {
+    std::vector<pollfd> ready;
+    for (int descriptor : pipeline.descriptors()) ready.push_back({descriptor, POLLIN, 0});
+    poll(ready.data(), ready.size(), 30'000);
+    all = pipeline.collect();
+  }
+  return std::move(all.at(0));
+}
+
+void run_anything(Pipeline& pipeline, uint64_t id, uint64_t seed) {
+  const Artifact artifact{.object = "code",
+                          .digest = std::string(64, 'a'),
+                          .main = {.symbol = "f", .params = {0}},
+                          .buffers = {{.shape = {1}, .dtype = kFloat32, .output = true}}};
+  const wire::Lease lease{.lease = id,
+                          .evaluation = {.max_samples = 25},
+                          .seed = seed,
+                          .part = wire::Part::kRun,
+                          .reference = {.digest = std::string(64, 'b'), .size = 1}};
+  pipeline.run(lease, encode(artifact), encode(artifact));
+}
 
 class Forgeries : public testing::Test {
  protected:
-  Pipeline::Ended ended() {
-    std::vector<Pipeline::Ended> all = pipeline_.collect();
-    while (all.empty()) {
-      std::vector<pollfd> ready;
-      for (int descriptor : pipeline_.descriptors()) ready.push_back({descriptor, POLLIN, 0});
-      poll(ready.data(), ready.size(), 30'000);
-      all = pipeline_.collect();
-    }
-    return std::move(all.at(0));
-  }
+  Pipeline::Ended ended() { return first_end(pipeline_); }
   wire::Result measure(uint64_t seed) {
-    const Artifact artifact{.object = "code",
-                            .digest = std::string(64, 'a'),
-                            .main = {.symbol = "f", .params = {0}},
-                            .buffers = {{.shape = {1}, .dtype = kFloat32, .output = true}}};
-    wire::Lease lease{.lease = ++lease_,
-                      .evaluation = {.max_samples = 25},
-                      .seed = seed,
-                      .part = wire::Part::kRun,
-                      .reference = {.digest = std::string(64, 'b'), .size = 1}};
-    pipeline_.run(lease, encode(artifact), encode(artifact));
+    run_anything(pipeline_, ++lease_, seed);
     return ended().report;
   }
 
@@ -87,6 +110,54 @@ TEST_F(Forgeries, NoCandidateWasDisturbedMoreOftenThanItRan) {
   EXPECT_EQ(result.outcome, Outcome::kOk) << result.message;
   EXPECT_EQ(result.disturbance.taken, 50u);
   EXPECT_EQ(result.disturbance.disturbed, 50u);
+}
+
+// --- supervisors that die: the machine's failure, and no candidate's
+
+/// A build whose first `deaths` supervisors are killed.
+Pipeline::Ended build_with_deaths(int deaths) {
+  const TemporaryFolder folder;
+  write_file(folder / "deaths", "");
+  Pipeline pipeline({"/proc/self/exe", "forging-sandbox"}, 1);
+  pipeline.build({.lease = 1,
+                  .workload = folder / "deaths",
+                  .trace = fmt::format("{}", deaths),
+                  .evaluation = {.threads = 1, .build_limit_seconds = 10},
+                  .part = wire::Part::kBuild});
+  return first_end(pipeline);
+}
+
+TEST(LostSupervisors, ABuildIsTriedOnceMore) {
+  const Pipeline::Ended ended = build_with_deaths(1);
+  EXPECT_FALSE(ended.lost);
+  EXPECT_EQ(ended.report.outcome, Outcome::kOk) << ended.report.message;
+}
+
+TEST(LostSupervisors, ABuildIsLostWithTwo) {
+  const Pipeline::Ended ended = build_with_deaths(2);
+  EXPECT_TRUE(ended.lost);
+  EXPECT_EQ(ended.report.message, "its supervisor was killed by signal 9 (Killed)");
+}
+
+TEST(LostSupervisors, NothingIsSaidOfCandidatesWhereNoneLives) {
+  // One program cannot be started, the other ends at once: before its task is sent, or after it.
+  for (const char* program : {"/nonexistent/lathe", "/bin/false"}) {
+    Pipeline pipeline({program}, 1);
+    pipeline.build({.lease = 1, .evaluation = {.threads = 1, .build_limit_seconds = 10}});
+    EXPECT_TRUE(first_end(pipeline).lost) << program;
+    run_anything(pipeline, 2, 0);
+    EXPECT_TRUE(first_end(pipeline).lost) << program;
+  }
+}
+
+TEST(LostSupervisors, TheirWorkerHandsAllBackAndLeaves) {
+  Agent agent({.name = "w", .device = "{}", .backends = {"cpu"}, .canaries = false}, Time(0));
+  agent.step(wire::Message(wire::Welcome{}), Time(0));
+  for (uint64_t id : {1, 2}) agent.step(wire::Message(wire::Lease{.lease = id, .limit_ms = 60'000}), Time(0));
+  const Actions lost = agent.step(Lost{1}, Time(0));
+  EXPECT_EQ(lost.send, (std::vector<wire::Message>{wire::Drain{{1, 2}}}));
+  EXPECT_TRUE(lost.build.empty());
+  EXPECT_TRUE(agent.step(Tick{}, Time(1)).exit);
 }
 
 }  // namespace
