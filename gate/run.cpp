@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/support/error.h"
+#include "core/support/unfit.h"
 
 namespace lathe::gate {
 namespace {
@@ -73,6 +74,8 @@ class Run {
     UnitResult& unit = *units_[static_cast<size_t>(number)];
     try {
       return run_(unit.unit.candidate.file, count);
+    } catch (const Unfit&) {  // the machine's failure, and no verdict about a module
+      throw;
     } catch (const Error& error) {
       unit.broken = error.what();
       gate_.drop(number);

@@ -41,7 +41,8 @@ struct GateResult {
 };
 
 /// Who runs modules: fresh processes (worker::run_module), or a fake in tests. `count`: instructions too.
-/// Nothing when it was interrupted; throws Error when the module does not run.
+/// Nothing when it was interrupted; throws Error when the module does not run, and Unfit when that is no
+/// fault of the module.
 using RunModule = std::function<std::optional<worker::ModuleTimes>(const std::string& file, bool count)>;
 
 /// What is going on, once a pair.
@@ -51,7 +52,7 @@ struct GateStatus {
 };
 
 /// Measures the units whose artifacts differ, and one of the others as control when there are both. A
-/// candidate that does not run is a verdict; throws Error when a baseline does not.
+/// candidate that does not run is a verdict; throws Error when a baseline does not, and Unfit as `run` does.
 GateResult run_gate(const std::vector<Unit>& units, const Rule& rule, uint64_t seed, const RunModule& run,
                     const std::function<void(const GateStatus&)>& show);
 

@@ -10,7 +10,9 @@
 #include "core/runtime/executor.h"
 #include "core/runtime/thread_pool.h"
 #include "core/support/clock.h"
+#include "core/support/unfit.h"
 #include "jobs.pb.h"
+#include "workers/child_reply.h"
 #include "workers/instruction_counter.h"
 #include "workers/stopwatch.h"
 
@@ -155,9 +157,19 @@ std::optional<ModuleTimes> run_module(const std::vector<std::string>& command, c
   task.limits.wall_seconds = kWallSeconds + kWallFactor * run.seconds;
   task.limits.file_bytes = kFileBytes;
   Sandbox sandbox(command);
-  sandbox.start(task);
-  const std::optional<Report> report = await(sandbox, stop);
-  if (!report) return std::nullopt;
+  std::optional<Report> report;
+  // Twice: it may have been the kernel, short of memory, and a blameless module.
+  for (int attempt = 0; attempt < 2; ++attempt) {
+    sandbox.start(task);
+    report = await(sandbox, stop);
+    if (!report) return std::nullopt;
+    if (!killed_from_outside(*report)) break;
+  }
+  if (killed_from_outside(*report))
+    throw Unfit(
+        fmt::format("{}: its process was ended from outside, twice in a row: {}; is this machine short of "
+                    "memory?",
+                    run.module, describe(*report)));
   if (report->end == Report::End::kReplied) {
     if (std::optional<ModuleTimes> times = decode_times(report->reply)) return times;
     fail("{} does not run: its process gave no valid times", run.module);

@@ -37,7 +37,8 @@ struct ModuleTimes {
 std::string module_run_body(std::string_view request, Child& child);
 
 /// Starts a process (`command`: as Sandbox takes it, of the module role) that loads the module and times it.
-/// Nothing when `stop` said so. Throws Error, naming the module, when it crashes, hangs or does not load.
+/// Nothing when `stop` said so. Throws Error, naming the module, when it crashes, hangs or does not load;
+/// Unfit when somebody else ended the process, and another one after it.
 std::optional<ModuleTimes> run_module(const std::vector<std::string>& command, const ModuleRun& run,
                                       const std::function<bool()>& stop);
 

@@ -6,6 +6,7 @@
 #include <map>
 
 #include "core/support/error.h"
+#include "core/support/unfit.h"
 #include "gate/kinds.h"
 
 namespace lathe::gate {
@@ -85,6 +86,14 @@ TEST(RunGate, ACandidateThatDoesNotRunIsBroken) {
 TEST(RunGate, ABaselineThatDoesNotRunIsAnError) {
   FakeMachine machine{.seconds = {{"a/candidate", 1}}};
   EXPECT_THROW(machine.gate({unit("a", "1", "2")}), Error);
+}
+
+TEST(RunGate, AMachineThatEndsProcessesIsNoVerdict) {
+  const RunModule run = [](const std::string& file, bool) -> std::optional<worker::ModuleTimes> {
+    if (file == "a/candidate") throw Unfit("out of memory");
+    return worker::ModuleTimes{.samples = {{1}}};
+  };
+  EXPECT_THROW(run_gate({unit("a", "1", "2")}, {}, /*seed=*/1, run, [](const GateStatus&) {}), Unfit);
 }
 
 TEST(RunGate, AControlThatDiffersFromItselfMakesTheMachineUnfit) {

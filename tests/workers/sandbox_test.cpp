@@ -26,6 +26,7 @@
 #include <vector>
 
 #include "core/support/error.h"
+#include "core/support/temporary_folder.h"
 #include "core/support/text.h"
 #include "core/support/unfit.h"
 #include "tests/workers/deeds.h"
@@ -34,6 +35,7 @@
 #include "workers/confine.h"
 #include "workers/jobs.h"
 #include "workers/measure.h"
+#include "workers/module_run.h"
 #include "workers/packets.h"
 
 namespace lathe::worker {
@@ -129,12 +131,25 @@ std::string behave(std::string_view request, Child& child) {
   spin();
 }
 
+/// Is killed as often as the file tells that its supervisor's command names; then it is a module's run.
+std::string die_or_run(std::string_view request, Child& child) {
+  const std::vector<std::string> arguments = split_text(read_file("/proc/self/cmdline"), '\0');
+  const std::string file = arguments.at(2), left = read_file(file);
+  if (!left.empty()) {
+    write_file(file, left.substr(1));
+    kill(getpid(), SIGKILL);
+  }
+  return module_run_body(request, child);
+}
+
 constexpr Role kRoles[] = {
     {"deed", Confinement::kRun, nullptr, commit_deed},
     {"build-deed", Confinement::kBuild, nullptr, commit_build_deed},
     {"decent", Confinement::kRun, nullptr, behave},
     {"builder", Confinement::kBuild, nullptr, behave},
     {"run", Confinement::kRun, nullptr, run_body},
+    {"module", Confinement::kTrusted, nullptr, module_run_body},
+    {"killed module", Confinement::kTrusted, nullptr, die_or_run},
 };
 
 Task task(const std::string& request, double seconds = 5) {
@@ -357,6 +372,40 @@ TEST(Sandbox, ANewSupervisorFollowsAKilledOne) {
       break;
     }
   EXPECT_EQ(sandbox.run(task("echo")).reply, "echo");
+}
+
+/// What becomes of a module's run whose first `deaths` processes are killed.
+std::string end_with_deaths(size_t deaths) {
+  const TemporaryFolder folder;
+  const std::string file = folder / "deaths";
+  write_file(file, std::string(deaths, 'x'));
+  std::vector<std::string> command = sandbox_command("killed module");
+  command.insert(command.begin() + 2, file);
+  try {
+    run_module(command, {.module = "/nonexistent.lathe"}, [] { return false; });
+  } catch (const Unfit& error) {
+    return fmt::format("unfit: {}", error.what());
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "";
+}
+
+TEST(RunModule, IsTriedOnceMoreWhereSomebodyElseEndsIt) {
+  const std::string ran =
+      "/nonexistent.lathe does not run: exited with status 1: cannot read /nonexistent.lathe: No such file "
+      "or directory";
+  EXPECT_EQ(end_with_deaths(0), ran);
+  EXPECT_EQ(end_with_deaths(1), ran);
+  EXPECT_EQ(
+      end_with_deaths(2),
+      "unfit: /nonexistent.lathe: its process was ended from outside, twice in a row: killed by signal 9 "
+      "(Killed); is this machine short of memory?");
+}
+
+TEST(RunModule, IsUnfitWhereNoSupervisorLives) {
+  for (const char* program : {"/nonexistent/lathe", "/bin/false"})
+    EXPECT_THROW(run_module({program}, {.module = "x.lathe"}, [] { return false; }), Unfit) << program;
 }
 
 int64_t open_descriptors() {
