@@ -59,7 +59,23 @@ nlohmann::json output_json(const std::string& name, const Tensor& tensor) {
 
 using Shapes = std::map<std::string, std::vector<int64_t>>;
 
-/// The values of the open dimensions of a plan, as the shapes of some inputs tell them.
+}  // namespace
+
+std::pair<std::string, NpyFile> open_input(const char* flag, const std::string& file) {
+  size_t equals = file.find('=');
+  if (equals == std::string::npos) fail("{} {}: must be NAME=FILE.npy", flag, file);
+  return {file.substr(0, equals), NpyFile(file.substr(equals + 1))};
+}
+
+Inputs open_inputs(const std::vector<std::string>& files) {
+  Inputs inputs;
+  for (const std::string& file : files) {
+    auto [name, opened] = open_input("--input", file);
+    if (!inputs.emplace(name, opened).second) fail("--input {}: the input is given twice", name);
+  }
+  return inputs;
+}
+
 std::vector<int64_t> dims_from(const runtime::Plan& plan, const Shapes& shapes) {
   std::vector<int64_t> dims(plan.dims.size(), -1);
   for (const auto& [name, shape] : shapes) {
@@ -91,23 +107,6 @@ std::vector<int64_t> dims_from(const runtime::Plan& plan, const Shapes& shapes) 
            input);
     }
   return dims;
-}
-
-}  // namespace
-
-std::pair<std::string, NpyFile> open_input(const char* flag, const std::string& file) {
-  size_t equals = file.find('=');
-  if (equals == std::string::npos) fail("{} {}: must be NAME=FILE.npy", flag, file);
-  return {file.substr(0, equals), NpyFile(file.substr(equals + 1))};
-}
-
-Inputs open_inputs(const std::vector<std::string>& files) {
-  Inputs inputs;
-  for (const std::string& file : files) {
-    auto [name, opened] = open_input("--input", file);
-    if (!inputs.emplace(name, opened).second) fail("--input {}: the input is given twice", name);
-  }
-  return inputs;
 }
 
 RunningModel start_module(std::shared_ptr<const runtime::Module> module, const Inputs& inputs, uint64_t seed,

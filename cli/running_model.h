@@ -28,6 +28,11 @@ struct RunningModel {
   std::unique_ptr<runtime::Executor> executor;
 };
 
+/// The values of the open dimensions of a plan, in its order, as the shapes of some inputs tell them. Throws
+/// Error where these do not say what a dimension is, or two of them something else.
+std::vector<int64_t> dims_from(const runtime::Plan& plan,
+                               const std::map<std::string, std::vector<int64_t>>& shapes);
+
 /// Starts the threads and binds the inputs: those given, and seeded random numbers for the others. What the
 /// module leaves open is as in `shapes`, of inputs by name, and in the inputs given. Throws Error where these
 /// do not say what a dimension is, or two of them something else.

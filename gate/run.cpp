@@ -56,7 +56,7 @@ class Run {
     // load of the other.
     for (const bool candidate : {pair.candidate_first, !pair.candidate_first}) {
       const std::optional<worker::ModuleTimes> found =
-          candidate ? run_candidate(pair.unit, count) : run_(unit.unit.baseline.file, count);
+          candidate ? run_candidate(pair.unit, count) : run_(unit.unit.baseline, count);
       if (!found) {
         // Without times either the candidate broke, which run_candidate() has noted, or somebody stopped it.
         interrupted_ = unit.broken.empty();
@@ -73,7 +73,7 @@ class Run {
   std::optional<worker::ModuleTimes> run_candidate(int number, bool count) {
     UnitResult& unit = *units_[static_cast<size_t>(number)];
     try {
-      return run_(unit.unit.candidate.file, count);
+      return run_(unit.unit.candidate, count);
     } catch (const Unfit&) {  // the machine's failure, and no verdict about a module
       throw;
     } catch (const Error& error) {

@@ -43,7 +43,7 @@ struct GateResult {
 /// Who runs modules: fresh processes (worker::run_module), or a fake in tests. `count`: instructions too.
 /// Nothing when it was interrupted; throws Error when the module does not run, and Unfit when that is no
 /// fault of the module.
-using RunModule = std::function<std::optional<worker::ModuleTimes>(const std::string& file, bool count)>;
+using RunModule = std::function<std::optional<worker::ModuleTimes>(const Side& side, bool count)>;
 
 /// What is going on, once a pair.
 struct GateStatus {

@@ -1,7 +1,9 @@
 #include "gate/unit.h"
 
 #include <algorithm>
+#include <utility>
 
+#include "core/runtime/plan_dims.h"
 #include "core/support/error.h"
 
 namespace lathe::gate {
@@ -17,7 +19,9 @@ bool same_ports(const Plan& a, const Plan& b, std::vector<Port> Plan::*ports) {
                     [&](const Port& x, const Port& y) {
                       const runtime::Value &of_x = a.values[static_cast<size_t>(x.value)],
                                            &of_y = b.values[static_cast<size_t>(y.value)];
-                      return x.name == y.name && of_x.shape == of_y.shape && of_x.dtype == of_y.dtype;
+                      // As text: what is open is an entry of its own plan's table.
+                      return x.name == y.name && of_x.dtype == of_y.dtype &&
+                             open_shape_text(a, of_x.shape) == open_shape_text(b, of_y.shape);
                     });
 }
 
@@ -53,6 +57,13 @@ Unit make_unit(std::string name, Side baseline, Side candidate) {
       fail("{}: {} and {} are not builds of one model: their {} differ", name, baseline.of, candidate.of,
            ports == &Plan::inputs ? "inputs" : "outputs");
   return {std::move(name), std::move(baseline), std::move(candidate)};
+}
+
+void settle(Side& side, std::vector<int64_t> dims) {
+  Plan bound = side.head.plan;
+  runtime::bind_dims(side.head.plan, dims, bound);
+  side.head.plan = std::move(bound);
+  side.dims = std::move(dims);
 }
 
 std::vector<Counter> counters_of(const Unit& unit) {

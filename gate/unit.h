@@ -13,6 +13,7 @@ struct Side {
   std::string file;  // the module
   std::string of;    // the file that it comes from, for people: itself, or a database
   runtime::ModuleHead head;
+  std::vector<int64_t> dims;  // that the module leaves open, in the order of its plan
 };
 
 struct Unit {
@@ -26,6 +27,10 @@ struct Unit {
 /// Throws Error when a file is no module, or the two take or give different tensors; Unfit when this machine
 /// cannot run them.
 Unit make_unit(std::string name, Side baseline, Side candidate);
+
+/// Sets what the module leaves open: its plan is of these numbers from here on. Throws Error when it was not
+/// compiled for them.
+void settle(Side& side, std::vector<int64_t> dims);
 
 /// A number that is the same in each run.
 struct Counter {

@@ -30,10 +30,16 @@ constexpr int kMostSlices = 100, kMostSamples = 1000;
 constexpr double kLeastSeconds = 1e-12, kMostSeconds = 1e6, kMostHz = 1e12;  // of what is believed
 constexpr uint64_t kFileBytes = uint64_t{1} << 30;  // of the module's code, which is loaded from memory
 
-/// On one thread, for how several share the work varies.
-void count_instructions(const std::shared_ptr<const runtime::Module>& module, ModuleTimes& times) {
-  runtime::Executor executor(module, runtime::serial_parallel());
+void set_inputs(runtime::Executor& executor, const std::vector<int64_t>& dims) {
+  if (!dims.empty()) executor.set_dims(dims);
   runtime::set_random_inputs(executor, /*seed=*/0);
+}
+
+/// On one thread, for how several share the work varies.
+void count_instructions(const std::shared_ptr<const runtime::Module>& module, const ModuleRun& run,
+                        ModuleTimes& times) {
+  runtime::Executor executor(module, runtime::serial_parallel());
+  set_inputs(executor, run.dims);
   executor.run();
   InstructionCounter counter;
   times.uncounted = counter.missing();
@@ -51,10 +57,10 @@ std::function<double()> clock_of(const std::optional<GpuDriver>& driver) {
 ModuleTimes time_module(const ModuleRun& run, Child& child) {
   const auto module = runtime::Module::open(run.module);
   ModuleTimes times;
-  if (run.count) count_instructions(module, times);
+  if (run.count) count_instructions(module, run, times);
   runtime::ThreadPool pool(run.threads);
   runtime::Executor executor(module, pool.parallel());
-  runtime::set_random_inputs(executor, /*seed=*/0);
+  set_inputs(executor, run.dims);
   const std::function<double()> clock = clock_of(run.clock);
   // After everything is loaded and filled: the window keeps all other measurements of the machine waiting.
   child.open_window();
@@ -94,6 +100,7 @@ std::string encode(const ModuleRun& run) {
   message.set_seconds(run.seconds);
   message.set_count(run.count);
   if (run.clock) message.set_clock(static_cast<uint32_t>(*run.clock));
+  message.mutable_dims()->Add(run.dims.begin(), run.dims.end());
   return message.SerializeAsString();
 }
 
@@ -102,6 +109,7 @@ ModuleRun decode_run(std::string_view bytes) {
   CHECK(message.ParseFromArray(bytes.data(), static_cast<int>(bytes.size())));  // our own
   ModuleRun run{message.module(), static_cast<int>(message.threads()), message.seconds(), message.count()};
   if (message.has_clock()) run.clock = static_cast<GpuDriver>(message.clock());
+  run.dims.assign(message.dims().begin(), message.dims().end());
   return run;
 }
 

@@ -20,6 +20,7 @@ struct ModuleRun {
   double seconds = 0.3;                 // of runs that count
   bool count = false;                   // instructions too
   std::optional<GpuDriver> clock = {};  // whose GPU computes; none: this CPU
+  std::vector<int64_t> dims = {};       // that the module leaves open, in its plan's order
 };
 
 /// What one process saw.

@@ -7,6 +7,7 @@
 #include <fstream>
 #include <map>
 #include <random>
+#include <set>
 
 #include "cli/command.h"
 #include "cli/commands/commands.h"
@@ -14,6 +15,9 @@
 #include "cli/messages.h"
 #include "cli/model_flags.h"
 #include "cli/progress.h"
+#include "cli/running_model.h"
+#include "cli/shapes.h"
+#include "core/runtime/plan_dims.h"
 #include "core/support/printable.h"
 #include "core/support/temporary_folder.h"
 #include "core/support/text.h"
@@ -114,7 +118,7 @@ std::vector<gate::Unit> units_of_folders(const std::string& baseline, const std:
 }
 
 std::vector<gate::Unit> units_of_modules(const Flags& flags, const GateFlags& gate) {
-  for (const char* flag : {"--db", "--shape", "--target", "--precision", "--max-relative-error"})
+  for (const char* flag : {"--db", "--open", "--target", "--precision", "--max-relative-error"})
     if (flags.given(flag))
       fail("tune gate: {} is for databases, with --model; modules are built already", flag);
   if (gate.candidate.empty()) fail("tune gate: --candidate is required; see tune gate --help");
@@ -128,10 +132,32 @@ std::vector<gate::Unit> units_of_modules(const Flags& flags, const GateFlags& ga
   return {unit_of_files(module_name(gate.candidate), gate.baseline, gate.candidate)};
 }
 
+/// Sets what the modules leave open, by the shapes of those inputs that they have.
+void settle(std::vector<gate::Unit>& units, const tuner::InputShapes& shapes) {
+  std::set<std::string> unused;
+  for (const auto& [name, shape] : shapes) unused.insert(name);
+  for (gate::Unit& unit : units)
+    for (gate::Side* side : {&unit.baseline, &unit.candidate}) {
+      const runtime::Plan& plan = side->head.plan;
+      if (!has_open_inputs(plan)) continue;
+      tuner::InputShapes its;
+      for (const runtime::Port& input : plan.inputs)
+        if (const auto given = shapes.find(input.name); given != shapes.end()) {
+          its.insert(*given);
+          unused.erase(input.name);
+        }
+      naming(side->of, [&] { gate::settle(*side, dims_from(plan, its)); });
+    }
+  if (!unused.empty())
+    fail("tune gate: --shape {}: no module has such an input that is open", *unused.begin());
+}
+
 /// The model built by the best schedules of the database, in a file of the folder.
 gate::Side build_side(ModelFlags flags, const std::string& database, const std::string& file) {
   if (!db::is_server(database) && !is_there(database)) fail("{}: no such database", database);
   flags.database = database;
+  // The shapes are those of the run.
+  if (!flags.open.empty()) flags.shapes.clear();
   runtime::write_module(file, compile(flags, {}).image);
   return {.file = file, .of = database};
 }
@@ -203,11 +229,11 @@ gate::Report run(const std::vector<gate::Unit>& units, const GateFlags& flags) {
     if (report.revision.empty()) report.revision = environment(name);
   const auto begun = std::chrono::steady_clock::now();
   ProgressLine progress(is_quiet());
-  const gate::RunModule run_module = [&](const std::string& file, bool count) {
+  const gate::RunModule run_module = [&](const gate::Side& side, bool count) {
     // A fresh process each: addresses, pages and caches are drawn anew, which is most of a machine's noise
     // (M6).
     return worker::run_module({"/proc/self/exe", "internal-sandbox", "module"},
-                              {file, report.threads, flags.seconds, count, kind.clock},
+                              {side.file, report.threads, flags.seconds, count, kind.clock, side.dims},
                               [&] { return interrupt.interrupted(); });
   };
   report.result = gate::run_gate(units, report.rule, report.seed, run_module,
@@ -274,8 +300,11 @@ int gate_command(Flags& flags) {
 
   for (const std::string& file : {gate.junit, gate.sarif, gate.markdown, gate.history}) require_folder(file);
   const TemporaryFolder folder;  // for what is built here
-  const std::vector<gate::Unit> units =
+  std::vector<gate::Unit> units =
       gate.models.empty() ? units_of_modules(flags, gate) : units_of_databases(gate, folder);
+  // Of a model whose dimensions are settled --shape has said what they are.
+  settle(units, gate.models.empty() || !gate.build.open.empty() ? parse_shapes(gate.build.shapes)
+                                                                : tuner::InputShapes());
   const gate::Report report = run(units, gate);
   // Units are called as files are, and those of the candidate are a stranger's.
   fmt::print("{}", gate.as_json ? gate::json_text(report) : printable(gate::table_text(report)));

@@ -128,6 +128,31 @@ TEST_F(GateCommand, ACandidateThatDoesNotRunIsExitCode1) {
   EXPECT_EQ(finished.code, 2);
 }
 
+TEST_F(GateCommand, OpenModulesAreGatedAtGivenShapes) {
+  runtime::write_module(folder_ + "a.lathe", runtime::open_image(1, 1000));
+  runtime::write_module(folder_ + "b.lathe", runtime::open_image(100, 1000));
+  Finished finished = gate("a.lathe", "b.lathe", " --shape x=500 --json");
+  EXPECT_EQ(finished.code, 1) << finished.output;
+  const nlohmann::json unit = nlohmann::json::parse(finished.output)["units"][0];
+  EXPECT_EQ(unit["verdict"], "FAIL");
+  EXPECT_EQ(unit["counters"]["moved bytes"]["baseline"], 2 * 500 * 4);
+  // Before anything is measured, whichever side the coin would have begun with.
+  for (const char* seed : {" --seed 1", " --seed 2", " --seed 3"}) {
+    finished = gate("a.lathe", "b.lathe", seed);
+    EXPECT_EQ(finished.code, 2);
+    EXPECT_EQ(finished.output, "error: " + folder_ +
+                                   "a.lathe: dimension n of input `x` is open: say what it is, as in "
+                                   "--shape x=1x128\n");
+  }
+  finished = gate("a.lathe", "b.lathe", " --shape x=2000");
+  EXPECT_EQ(finished.code, 2);
+  EXPECT_EQ(finished.output,
+            "error: " + folder_ + "a.lathe: dimension n is 2000, the model was compiled for 1 to 1000\n");
+  finished = gate("a.lathe", "b.lathe", " --shape x=5 --shape z=5");
+  EXPECT_EQ(finished.code, 2);
+  EXPECT_EQ(finished.output, "error: tune gate: --shape z: no module has such an input that is open\n");
+}
+
 TEST_F(GateCommand, AnInterruptTellsWhatThereIs) {
   write("a.lathe", 1);
   write("b.lathe", 1);
@@ -165,8 +190,9 @@ TEST_F(GateCommand, MistakesAreOneMessageAndExitCode2) {
   expect_error(a, "tune gate: --candidate is required; see tune gate --help");
   expect_error(ab + " --margin 3",
                "tune gate: --margin: `3` must be a number above 0 and below 1; see tune gate --help");
-  expect_error(ab + " --shape x=3",
-               "tune gate: --shape is for databases, with --model; modules are built already");
+  expect_error(ab + " --open n",
+               "tune gate: --open is for databases, with --model; modules are built already");
+  expect_error(ab + " --shape x=3", "tune gate: --shape x: no module has such an input that is open");
   expect_error(ab + " --junit " + folder_ + "none/x.xml",
                "cannot write " + folder_ + "none/x.xml: there is no folder " + folder_ + "none");
   expect_error(a + " --candidate " + folder_ + "none.lathe",

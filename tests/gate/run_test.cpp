@@ -30,7 +30,8 @@ struct FakeMachine {
 
   GateResult gate(const std::vector<Unit>& units) {
     int all = 0;
-    const RunModule run = [&](const std::string& file, bool count) -> std::optional<worker::ModuleTimes> {
+    const RunModule run = [&](const Side& side, bool count) -> std::optional<worker::ModuleTimes> {
+      const std::string& file = side.file;
       if (all++ == most_runs) return std::nullopt;
       ++runs[file];
       if (!seconds.count(file)) fail("{} does not run", file);
@@ -89,8 +90,8 @@ TEST(RunGate, ABaselineThatDoesNotRunIsAnError) {
 }
 
 TEST(RunGate, AMachineThatEndsProcessesIsNoVerdict) {
-  const RunModule run = [](const std::string& file, bool) -> std::optional<worker::ModuleTimes> {
-    if (file == "a/candidate") throw Unfit("out of memory");
+  const RunModule run = [](const Side& side, bool) -> std::optional<worker::ModuleTimes> {
+    if (side.file == "a/candidate") throw Unfit("out of memory");
     return worker::ModuleTimes{.samples = {{1}}};
   };
   EXPECT_THROW(run_gate({unit("a", "1", "2")}, {}, /*seed=*/1, run, [](const GateStatus&) {}), Unfit);
@@ -119,9 +120,9 @@ TEST(RunGate, AnUnfitDeviceEndsTheGate) {
   const Rule rule = kind_of("cuda").rule;
   std::map<std::string, int> runs;
   // Of unit a every third sample is taken at half of the clock.
-  const RunModule run = [&](const std::string& file, bool) -> std::optional<worker::ModuleTimes> {
-    ++runs[file];
-    const double hz = file.starts_with("a/") ? 1e9 : 2e9;
+  const RunModule run = [&](const Side& side, bool) -> std::optional<worker::ModuleTimes> {
+    ++runs[side.file];
+    const double hz = side.file.starts_with("a/") ? 1e9 : 2e9;
     return worker::ModuleTimes{.samples = {{1, 2e9}, {1, 2e9}, {1, hz}}};
   };
   const GateResult result =
