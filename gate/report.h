@@ -23,15 +23,22 @@ struct Report {
 /// One line about a unit and why it has its verdict: "slower by 4.6% (2.1% .. 7.0%), margin 3%, 12 pairs".
 std::string explain(const UnitResult& unit, const Rule& rule);
 
+/// Of a control that differs from itself: "this machine tells equal modules apart: net against itself is
+/// slower by ...".
+std::string explain_control(const UnitResult& control, const Rule& rule);
+
 /// For a terminal.
 std::string table_text(const Report& report);
 /// For a page: a merge request's comment, the summary of a CI job.
 std::string markdown_text(const Report& report);
 /// One object, on one line.
 std::string json_text(const Report& report);
-/// JUnit's XML: a test case for each unit; FAIL is a failure, BROKEN an error, INCONCLUSIVE is skipped.
+/// JUnit's XML: a test case for each unit; FAIL is a failure, BROKEN an error, INCONCLUSIVE is skipped. Of an
+/// unfit gate what made it so is an error, a control too, and all else is skipped: servers count failures by
+/// themselves.
 std::string junit_text(const Report& report);
-/// SARIF 2.1.0: a result for each unit that is slower, broken or undecided.
+/// SARIF 2.1.0: a result for each unit that is slower, broken or undecided; of an unfit gate for what made it
+/// so alone.
 std::string sarif_text(const Report& report);
 /// A line of JSON for each measured unit, for `tune timeline`. `when`: UTC, ISO 8601.
 std::string history_text(const Report& report, const std::string& when);

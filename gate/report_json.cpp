@@ -78,7 +78,8 @@ constexpr SarifRule kSarifRules[] = {
     {Verdict::kFail, "slower", "The candidate is slower than the baseline by the margin"},
     {Verdict::kBroken, "broken", "The candidate does not run"},
     {Verdict::kInconclusive, "inconclusive", "The machine was too noisy to tell"},
-    {Verdict::kUnfit, "unfit", "The device's clock fell too often to tell"},
+    {Verdict::kUnfit, "unfit",
+     "The machine tells equal modules apart, or its device's clock fell too often to tell"},
 };
 
 const SarifRule& sarif_rule(Verdict verdict) {
@@ -108,6 +109,16 @@ std::string without_links(const std::string& text) {
     escaped += c;
   }
   return escaped;
+}
+
+Json sarif_result(const std::string& name, const Unit& unit, Verdict verdict, const std::string& why) {
+  const Json file = {{"artifactLocation", {{"uri", uri_of(unit.candidate.of)}}}};
+  // The fingerprint has no figures: by it a code host knows the alarm of the last run again.
+  return {{"ruleId", sarif_rule(verdict).id},
+          {"level", level_of(verdict)},
+          {"message", {{"text", without_links(fmt::format("{}: {}", name, why))}}},
+          {"locations", Json::array({Json{{"physicalLocation", file}}})},
+          {"partialFingerprints", {{"unit/v1", fmt::format("{} {}", name, unit.target())}}}};
 }
 
 }  // namespace
@@ -141,19 +152,15 @@ std::string sarif_text(const Report& report) {
   Json rules = Json::array(), results = Json::array();
   for (const SarifRule& rule : kSarifRules)
     rules.push_back({{"id", rule.id}, {"shortDescription", {{"text", rule.text}}}});
-  for (const UnitResult& unit : report.result.units) {
-    const char* level = level_of(unit.verdict);
-    if (!level) continue;
-    const Json file = {{"artifactLocation", {{"uri", uri_of(unit.unit.candidate.of)}}}};
-    // The fingerprint has no figures: by it a code host knows the alarm of the last run again.
-    results.push_back(
-        {{"ruleId", sarif_rule(unit.verdict).id},
-         {"level", level},
-         {"message",
-          {{"text", without_links(fmt::format("{}: {}", unit.unit.name, explain(unit, report.rule)))}}},
-         {"locations", Json::array({Json{{"physicalLocation", file}}})},
-         {"partialFingerprints", {{"unit/v1", fmt::format("{} {}", unit.unit.name, unit.unit.target())}}}});
-  }
+  const GateResult& result = report.result;
+  const bool unfit = result.answer() == Answer::kUnfit;
+  if (result.tells_equals_apart())
+    results.push_back(sarif_result("control", result.control->unit, Verdict::kUnfit,
+                                   explain_control(*result.control, report.rule)));
+  for (const UnitResult& unit : result.units)
+    // An alarm of an unfit gate is none.
+    if (level_of(unit.verdict) && (!unfit || unit.verdict == Verdict::kUnfit))
+      results.push_back(sarif_result(unit.unit.name, unit.unit, unit.verdict, explain(unit, report.rule)));
   const Json driver = {{"name", "tune gate"}, {"rules", rules}};
   const Json run = {{"tool", {{"driver", driver}}}, {"results", results}};
   return json_line({{"version", "2.1.0"},

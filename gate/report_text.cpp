@@ -155,6 +155,11 @@ std::string explain(const UnitResult& unit, const Rule& rule) {
   return fmt::format("time {}: too noisy to tell; {}; `tune doctor` says what disturbs", change, margin);
 }
 
+std::string explain_control(const UnitResult& control, const Rule& rule) {
+  return fmt::format("this machine tells equal modules apart: {} against itself: {}", control.unit.name,
+                     explain(control, rule));
+}
+
 std::string table_text(const Report& report) {
   std::string text = aligned(rows_of(report.result));
   text += "\n";

@@ -139,12 +139,14 @@ const char* to_string(Answer answer) {
   return "";
 }
 
+bool GateResult::tells_equals_apart() const { return control && !is_equal(control->verdict); }
+
 Answer GateResult::answer() const {
   const auto any = [&](Verdict verdict) {
     return std::any_of(units.begin(), units.end(),
                        [&](const UnitResult& unit) { return unit.verdict == verdict; });
   };
-  if ((control && !is_equal(control->verdict)) || any(Verdict::kUnfit)) return Answer::kUnfit;
+  if (tells_equals_apart() || any(Verdict::kUnfit)) return Answer::kUnfit;
   // Before the inconclusive ones: more measuring of these would not save the gate.
   if (any(Verdict::kFail) || any(Verdict::kBroken)) return Answer::kFail;
   return any(Verdict::kInconclusive) ? Answer::kInconclusive : Answer::kPass;

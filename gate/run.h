@@ -35,6 +35,8 @@ struct GateResult {
   std::optional<UnitResult> control;  // one module against itself
   bool interrupted = false;
 
+  /// Whether the control differs from itself.
+  bool tells_equals_apart() const;
   /// Of the whole gate. Where the control is not equal to itself, or a unit found the device unfit, no other
   /// verdict is worth anything.
   Answer answer() const;

@@ -107,6 +107,30 @@ TEST(GateReport, SarifHasWhatIsWrong) {
   EXPECT_EQ(run["tool"]["driver"]["rules"].size(), 4u);
 }
 
+/// Servers count failures themselves, and know no exit code.
+TEST(GateReport, AGateThatTellsEqualsApartReportsNoRegression) {
+  Report unfit = report();
+  unfit.result.control = measured("same", Verdict::kFail, 1.2);
+  const std::string junit = junit_text(unfit);
+  EXPECT_THAT(junit, HasSubstr("tests=\"6\" failures=\"0\" errors=\"1\" skipped=\"5\""));
+  EXPECT_THAT(junit,
+              HasSubstr("name=\"control\"><error type=\"unfit\" message=\"this machine tells equal modules "
+                        "apart: same against itself: "));
+  EXPECT_THAT(junit, HasSubstr("of no worth, for the gate is unfit\"/></testcase>"));
+  EXPECT_THAT(junit, Not(HasSubstr("<failure")));
+  const nlohmann::json results = nlohmann::json::parse(sarif_text(unfit))["runs"][0]["results"];
+  ASSERT_EQ(results.size(), 1u);
+  EXPECT_EQ(results[0]["ruleId"], "unfit");
+  EXPECT_EQ(results[0]["partialFingerprints"]["unit/v1"], "control cpu:x");
+}
+
+TEST(GateReport, OfAnUnfitDeviceOnlyThatIsReported) {
+  Report unfit = report();
+  unfit.result.units[2].verdict = Verdict::kUnfit;
+  EXPECT_THAT(junit_text(unfit), HasSubstr("tests=\"5\" failures=\"0\" errors=\"1\" skipped=\"4\""));
+  EXPECT_EQ(nlohmann::json::parse(sarif_text(unfit))["runs"][0]["results"].size(), 1u);
+}
+
 TEST(GateReport, SarifLinksNowhereForAModule) {
   Report one = report();
   one.result.units = {measured("[a](https://example.org)", Verdict::kFail, 1.05)};
@@ -185,12 +209,15 @@ TEST_F(ReportOfAGpu, SaysWhatWasDroppedAndWhatCyclesSay) {
     EXPECT_THAT(table, HasSubstr(why));
     EXPECT_THAT(json_text(report_), HasSubstr(why));
     EXPECT_THAT(junit_text(report_), HasSubstr("message=\"" + why));
-    EXPECT_THAT(sarif_text(report_), HasSubstr(why));
+    // Of an unfit gate what made it so alone.
+    EXPECT_EQ(sarif_text(report_).find(why) != std::string::npos, why == unfit);
   }
   EXPECT_THAT(table, HasSubstr("; in time and in cycles of the clock\n"));
   EXPECT_THAT(table, ::testing::EndsWith("gate: unfit\n"));
   EXPECT_THAT(markdown_text(report_), HasSubstr("60 of 240 samples dropped"));
   EXPECT_THAT(junit_text(report_), HasSubstr("errors=\"1\""));
+  report_.result.units.pop_back();
+  for (const std::string& why : {slow, hotter}) EXPECT_THAT(sarif_text(report_), HasSubstr(why));
 }
 
 TEST_F(ReportOfAGpu, InNumbers) {
