@@ -1,8 +1,12 @@
 // `tune gate`: is the candidate slower than the baseline? docs/gate.md explains the verdicts.
+#include <fcntl.h>
 #include <fmt/chrono.h>
+#include <unistd.h>
 
+#include <cerrno>
 #include <chrono>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <map>
@@ -248,9 +252,24 @@ void require_folder(const std::string& file) {
   if (!folder.empty() && !is_folder(folder)) fail("cannot write {}: there is no folder {}", file, folder);
 }
 
+/// Whether the last line of a file has no end: whoever wrote it was killed, or the disk was full.
+bool is_torn(const std::string& file) {
+  std::error_code unreadable;
+  if (!fs::is_regular_file(file, unreadable) || fs::file_size(file, unreadable) == 0) return false;
+  std::ifstream stream(file, std::ios::binary);
+  return stream.seekg(-1, std::ios::end) && stream.get() != '\n';
+}
+
+/// By one write, so that lines of two processes do not mix; what another one has left torn costs its line
+/// alone.
 void append(const std::string& file, const std::string& text) {
-  std::ofstream stream(file, std::ios::app);
-  if (!(stream << text).flush()) fail("cannot append to {}", file);
+  const std::string whole = is_torn(file) ? "\n" + text : text;
+  const int descriptor = open(file.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0644);
+  if (descriptor < 0) fail("cannot append to {}: {}", file, std::strerror(errno));
+  const ssize_t written = write(descriptor, whole.data(), whole.size());
+  int error = written < 0 ? errno : written < static_cast<ssize_t>(whole.size()) ? ENOSPC : 0;
+  if (close(descriptor) != 0 && error == 0) error = errno;
+  if (error != 0) fail("cannot append to {}: {}", file, std::strerror(error));
 }
 
 /// Whether all of them were written; what was not is said.

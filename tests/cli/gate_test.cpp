@@ -97,6 +97,19 @@ TEST_F(GateCommand, AReportThatCannotBeWrittenCostsNeitherTheOthersNorTheVerdict
   EXPECT_EQ(finished.code, 2) << finished.output;
 }
 
+/// A night that was killed while it wrote must not take the next one with it.
+TEST_F(GateCommand, ATornHistoryCostsItsOwnLineAlone) {
+  write("a.lathe", 1);
+  write("b.lathe", 1);
+  const std::string history = folder_ + "h.jsonl";
+  write_file(history, "{\"torn");
+  EXPECT_EQ(gate("a.lathe", "b.lathe", " --history " + history).code, 0);
+  EXPECT_THAT(read_file(history), StartsWith("{\"torn\n{\"device\""));
+  EXPECT_EQ(gate("a.lathe", "b.lathe", " --history " + history).code, 0);
+  EXPECT_EQ(split_text(read_file(history), '\n').size(), 4u)
+      << "no empty line after a whole one; the last is empty";
+}
+
 TEST_F(GateCommand, FoldersAreUnitsAndASameOneIsTheControl) {
   write("old/same.lathe", 1);
   std::filesystem::create_directories(folder_ + "new");
