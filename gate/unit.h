@@ -24,8 +24,8 @@ struct Unit {
   const std::string& target() const { return candidate.head.plan.target; }
 };
 
-/// Throws Error when a file is no module, or the two take or give different tensors; Unfit when this machine
-/// cannot run them.
+/// Throws Error when a file is no module, the two take or give different tensors, or they are the same by
+/// digests that their constants do not have; Unfit when this machine cannot run them.
 Unit make_unit(std::string name, Side baseline, Side candidate);
 
 /// Sets what the module leaves open: its plan is of these numbers from here on. Throws Error when it was not

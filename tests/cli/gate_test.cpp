@@ -52,6 +52,20 @@ TEST_F(GateCommand, EqualModulesAreTheSame) {
   EXPECT_THAT(finished.output, AllOf(HasSubstr("\nb     SAME"), EndsWith("gate: pass\n")));
 }
 
+TEST_F(GateCommand, DamagedConstantsAreNotTheSameBytes) {
+  write("a.lathe", 1);
+  std::string bytes = read_file(folder_ + "a.lathe");
+  bytes[bytes.size() - 64] ^= 1;  // of the one constant, before its padding
+  write_file(folder_ + "b.lathe", bytes);
+  for (const auto& [baseline, candidate] :
+       {std::pair("a.lathe", "b.lathe"), std::pair("b.lathe", "a.lathe")}) {
+    const Finished finished = gate(baseline, candidate);
+    EXPECT_EQ(finished.code, 2);
+    EXPECT_EQ(finished.output,
+              "error: " + folder_ + "b.lathe is damaged: the checksum of its constants does not match\n");
+  }
+}
+
 TEST_F(GateCommand, OtherBytesOfTheSameSpeedPass) {
   write("a.lathe", 1);
   write("b.lathe", 1);
