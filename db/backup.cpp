@@ -1,9 +1,11 @@
 #include "db/backup.h"
 
+#include <unistd.h>
+
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
 
 #include "core/support/disk.h"
 #include "core/support/error.h"
@@ -29,11 +31,11 @@ void require_ours(Database& database) {
 constexpr std::chrono::seconds kPatience(10);
 
 /// Of a full disk SQLite says that the database which is read cannot grow.
-void vacuum_into(Database& database, const fs::path& copy) {
+void vacuum_into(Database& database, const std::string& file, const std::string& copy) {
   try {
-    database.run("VACUUM INTO ?", {copy.string()});
+    database.run("VACUUM INTO ?", {file});
   } catch (const DiskFullError&) {
-    fail("cannot write {}: {}", fs::path(copy).replace_extension().string(), std::strerror(ENOSPC));
+    fail("cannot write {}: {}", copy, std::strerror(ENOSPC));
   }
 }
 
@@ -64,17 +66,20 @@ void back_up(const std::string& path, const std::string& copy) {
   if (fs::exists(copy, error)) fail("{} exists; a backup is a new file", copy);
   // Under its own name only when it is whole and checked: a backup that was interrupted must not look like
   // one.
-  const fs::path partial = fmt::format("{}.partial", copy);
-  fs::remove(partial, error);
+  // A name that nobody has: what is there may be the user's.
+  std::string partial = copy + ".partial-XXXXXX";
+  const int file = mkstemp(partial.data());
   // SQLite would say that the database cannot be opened.
-  if (!std::ofstream(partial)) fail("cannot write {}: {}", copy, std::strerror(errno));
+  if (file < 0) fail("cannot write {}: {}", copy, std::strerror(errno));
+  close(file);
   try {
     // Of one moment, beside writers, which do not wait for it.
     // Not sqlite3_backup, which starts over whenever somebody writes; and what comes is compact.
-    vacuum_into(*database, partial);
-    require_sound(partial.string(), path);
+    vacuum_into(*database, partial, copy);
+    require_sound(partial, path);
     sync_to_disk(partial);
-    fs::rename(partial, copy);
+    fs::permissions(partial, fs::status(path).permissions());
+    if (!rename_unless_there(partial, copy)) fail("{} exists; a backup is a new file", copy);
     // The name is in the folder, which reaches the disk by itself only later.
     sync_to_disk(fs::absolute(copy).parent_path());
   } catch (...) {

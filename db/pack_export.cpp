@@ -1,3 +1,8 @@
+#include <sys/stat.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -239,6 +244,13 @@ void require_known(Store& store, const PackFilter& filter) {
     fail("the database {} has nothing for the target {}", store.database().name(), filter.target);
 }
 
+/// Of a new folder, where mkdtemp(3) keeps all others out: a pack is for them.
+fs::perms usual_permissions() {
+  const mode_t mask = umask(0);
+  umask(mask);
+  return static_cast<fs::perms>(0777 & ~mask);
+}
+
 }  // namespace
 
 PackCounts export_pack(Store& store, const std::string& folder, const PackFilter& filter) {
@@ -247,11 +259,13 @@ PackCounts export_pack(Store& store, const std::string& folder, const PackFilter
   if (fs::exists(folder, error)) fail("{} exists; a pack is a new folder", folder);
   // A pack that was interrupted has no name of a pack.
   // Beside it, thus on the same file system: rename(2) is one step.
-  const fs::path partial = fmt::format("{}.partial", folder);
-  fs::remove_all(partial, error);
-  if (!fs::create_directory(partial, error)) fail("cannot write {}: {}", folder, error.message());
+  // By a name that nobody has: what is there may be the user's.
+  std::string name = folder + ".partial-XXXXXX";
+  if (!mkdtemp(name.data())) fail("cannot write {}: {}", folder, std::strerror(errno));
+  const fs::path partial = name;
   try {
     const PackCounts counts = Exporter(store, partial, filter).run();
+    fs::permissions(partial, usual_permissions());
     fs::rename(partial, folder);
     return counts;
   } catch (...) {

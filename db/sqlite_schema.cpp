@@ -553,8 +553,11 @@ class CopyInWork {
   CopyInWork& operator=(const CopyInWork&) = delete;
 
   const std::string& path() const { return path_; }
+  /// Or COPY-2, COPY-3, ... where that is taken: a copy of before is somebody's.
   void name(const std::string& copy) {
-    fs::rename(path_, copy);
+    std::string free = copy;
+    for (int number = 2; !rename_unless_there(path_, free); ++number)
+      free = fmt::format("{}-{}", copy, number);
     named_ = true;
   }
 

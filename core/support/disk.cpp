@@ -1,9 +1,11 @@
 #include "core/support/disk.h"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdio>
 #include <cstring>
 
 #include "core/support/error.h"
@@ -17,6 +19,18 @@ void sync_to_disk(const std::string& path) {
   const int error = errno;
   if (file >= 0) close(file);
   if (!done) fail("cannot write {} to its disk: {}", path, std::strerror(error));
+}
+
+bool rename_unless_there(const std::string& from, const std::string& to) {
+  if (renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), RENAME_NOREPLACE) == 0) return true;
+  // A file system that cannot: somebody may come between the two.
+  struct stat taken {};
+  if (errno == EINVAL) {
+    if (lstat(to.c_str(), &taken) == 0) return false;
+    if (rename(from.c_str(), to.c_str()) == 0) return true;
+  }
+  if (errno == EEXIST) return false;
+  fail("cannot write {}: {}", to, std::strerror(errno));
 }
 
 }  // namespace lathe

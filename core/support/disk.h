@@ -9,4 +9,8 @@ namespace lathe {
 /// write PATH to its disk: reason".
 void sync_to_disk(const std::string& path);
 
+/// Gives a file another name in its file system. False, and nothing is changed, when there is something of
+/// that name: a rename would take its place. Throws Error "cannot write TO: reason".
+bool rename_unless_there(const std::string& from, const std::string& to);
+
 }  // namespace lathe

@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "db/file_system.h"
+#include "db/pack.h"
 #include "tests/db/fixture.h"
 
 namespace lathe::db {
@@ -62,6 +63,22 @@ TEST_F(BackupTest, NothingIsOverwrittenOrLeftBehind) {
   EXPECT_THAT(refusal(folder_ / "a.db", folder_ / "b.db"), HasSubstr("is not a database of lathe"));
   EXPECT_FALSE(std::filesystem::exists(folder_ / "b.db"));
   EXPECT_FALSE(std::filesystem::exists(folder_ / "b.db.partial"));
+}
+
+/// What is called like a copy in work may be a user's.
+TEST_F(BackupTest, AUsersFilesOfSuchNamesStay) {
+  { Farm farm(path_); }
+  write_file(folder_ / "b.db.partial", "precious");
+  back_up(path_, folder_ / "b.db");
+  EXPECT_EQ(read_file(folder_ / "b.db.partial"), "precious");
+  std::filesystem::create_directories(folder_ / "a.pack.partial");
+  Store store(path_);
+  export_pack(store, folder_ / "a.pack", {});
+  EXPECT_TRUE(std::filesystem::exists(folder_ / "a.pack.partial"));
+  int entries = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(folder_.path()))
+    entries += entry.path().string().find(".partial") != std::string::npos;
+  EXPECT_EQ(entries, 2) << "nothing of ours is left";
 }
 
 TEST_F(BackupTest, NamesMayHoldAnyCharacter) {

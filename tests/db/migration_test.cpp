@@ -211,6 +211,18 @@ TEST(Migration, AtOnceKeepsTheOldVersionBeside) {
     EXPECT_EQ(file.path().string().find(".backup."), std::string::npos) << file.path() << " is left over";
 }
 
+TEST(Migration, ACopyOfBeforeIsNotOverwritten) {
+  TemporaryFolder folder;
+  const std::string path = folder / "lathe.db";
+  load(1, path);
+  write_file(path + ".v1.backup", "precious");
+  write_file(path + ".v1.backup-2", "precious too");
+  { Store store(path); }
+  EXPECT_EQ(read_file(path + ".v1.backup"), "precious");
+  EXPECT_EQ(read_file(path + ".v1.backup-2"), "precious too");
+  EXPECT_EQ(open(path + ".v1.backup-3")->version(), 1);
+}
+
 TEST(Migration, WhatAKilledOneLeftOfItsCopyIsRemoved) {
   TemporaryFolder folder;
   const std::string path = folder / "lathe.db";
