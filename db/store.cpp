@@ -1,8 +1,12 @@
 #include "db/store.h"
 
+#include <chrono>
 #include <filesystem>
+#include <memory>
+#include <thread>
 
 #include "core/support/error.h"
+#include "core/support/service_error.h"
 #include "core/support/user_folder.h"
 #include "db/backup.h"
 #include "db/schema.h"
@@ -65,6 +69,28 @@ std::pair<DeviceId, Device> read_device(Query& row) {
                      .details = row.text()}};
 }
 
+/// Nobody writes into a schema that changes under them: statements that a running tracker has prepared would
+/// fail, or mean something else. Another process that brings it up at this moment is waited for.
+void migrate_alone(Database& database, std::chrono::milliseconds patience) {
+  const auto is_older = [&] {
+    const int found = database.version();
+    return found > 0 && found < kSchemaVersion;
+  };
+  if (!is_older()) return migrate(database, database.migrations());
+  const std::unique_ptr<Locks> locks = database.locks();
+  const auto end = std::chrono::steady_clock::now() + patience;
+  while (!locks->lock_all()) {
+    if (!is_older()) return;
+    if (std::chrono::steady_clock::now() >= end)
+      throw ServiceError(fmt::format(
+          "{} is in use: a tracker serves it, or `tune` runs a job of it; stop that one before it is "
+          "brought from schema version {} to {}",
+          database.name(), database.version(), kSchemaVersion));
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
+  migrate(database, database.migrations());
+}
+
 }  // namespace
 
 std::string default_database_path() { return data_folder() + "/lathe.db"; }
@@ -85,7 +111,7 @@ Store::Store(const std::string& path, StoreOptions options)
   database_ = open_database(path, Access::kReadWrite, options.busy_timeout);
   if (is_server(path)) require_version(*database_, Access::kReadWrite);
   // Whoever may write brings it up; readers are told how.
-  migrate(*database_, database_->migrations());
+  migrate_alone(*database_, options.busy_timeout);
 }
 
 Store::~Store() = default;

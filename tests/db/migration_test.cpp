@@ -211,6 +211,26 @@ TEST(Migration, AtOnceKeepsTheOldVersionBeside) {
     EXPECT_EQ(file.path().string().find(".backup."), std::string::npos) << file.path() << " is left over";
 }
 
+/// The tracker has prepared statements of the schema that it knows.
+TEST(Migration, WaitsForNobodyWhoServesTheDatabase) {
+  TemporaryFolder folder;
+  const std::string path = folder / "lathe.db";
+  load(1, path);
+  const auto served = open(path);
+  auto tracker = served->locks();
+  ASSERT_TRUE(tracker->lock_all());
+  EXPECT_EQ(
+      thrown_by([&] { Store store(path, {.busy_timeout = std::chrono::milliseconds(50)}); }),
+      fmt::format(
+          "{} is in use: a tracker serves it, or `tune` runs a job of it; stop that one before it is brought "
+          "from schema version 1 to {}",
+          path, kSchemaVersion));
+  EXPECT_EQ(open(path)->version(), 1);
+  EXPECT_FALSE(std::filesystem::exists(path + ".v1.backup"));
+  tracker.reset();
+  EXPECT_EQ(Store(path).database().version(), kSchemaVersion);
+}
+
 TEST(Migration, ACopyOfBeforeIsNotOverwritten) {
   TemporaryFolder folder;
   const std::string path = folder / "lathe.db";
