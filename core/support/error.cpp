@@ -49,10 +49,17 @@ size_t edit_distance(std::string_view a, std::string_view b) {
 }  // namespace
 
 std::string nearest(std::string_view name, const std::vector<std::string>& candidates) {
+  // The table has a place for each pair of letters, and names come from files and strangers: of 128 KB each
+  // it took seconds. Nobody mistypes so long a one.
+  constexpr size_t kLongestName = 128;
+  if (name.size() > kLongestName) return "";
   // A third of the letters may be wrong, one at least: what differs more is another name.
   size_t best_distance = std::max<size_t>(1, name.size() / 3) + 1;
   std::string best;
   for (const std::string& candidate : candidates) {
+    // At least as many letters are inserted or left out.
+    if (std::max(name.size(), candidate.size()) - std::min(name.size(), candidate.size()) >= best_distance)
+      continue;
     size_t distance = edit_distance(name, candidate);
     // The first of equals: tables are in the order in which their rows are read.
     if (distance < best_distance) best_distance = distance, best = candidate;

@@ -25,6 +25,10 @@ TEST(Error, NearestName) {
   EXPECT_EQ(nearest("resnet81", {"vgg16", "resnet18", "dqn"}), "resnet18");
   EXPECT_EQ(nearest("bnech", {"batch", "bench"}), "bench") << "neighbours exchanged are one mistake";
   EXPECT_EQ(nearest("zzz", {"vgg16"}), "");
+  EXPECT_EQ(nearest("resnet", {"resnet50v2-quantized", "resnet"}), "resnet");
+  // Nothing for what a file or a stranger makes up: the table has the product of both lengths.
+  EXPECT_EQ(nearest(std::string(128, 'a'), {std::string(127, 'a')}), std::string(127, 'a'));
+  EXPECT_EQ(nearest(std::string(129, 'a'), {std::string(128, 'a')}), "");
 }
 
 TEST(JsonLine, TakesBytesThatAreNoUtf8) {
