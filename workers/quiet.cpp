@@ -17,6 +17,8 @@
 #include <sstream>
 
 #include "core/support/error.h"
+#include "core/support/private_file.h"
+#include "core/support/unfit.h"
 
 namespace lathe::worker {
 namespace {
@@ -68,12 +70,36 @@ uint64_t name_of(pid_t pid) {
 pid_t group_of(uint64_t name) { return static_cast<pid_t>(static_cast<uint32_t>(name)); }
 bool is_alive(uint64_t name) { return name != 0 && name_of(group_of(name)) == name; }
 
-std::string shared_path() {
+/// The folders in which the file may be, the usual one first.
+std::vector<std::string> shared_folders() {
+  std::vector<std::string> folders = {access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp"};
+  // Of this user alone; not of every process of theirs, by which it is second.
+  if (const char* own = std::getenv("XDG_RUNTIME_DIR"); own && *own == '/') folders.emplace_back(own);
+  return folders;
+}
+
+std::string shared_name() {
   // Process ids mean something only within their namespace, and signals reach only one's own processes.
   struct stat space {};
   stat("/proc/self/ns/pid", &space);
-  const char* folder = access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp";
-  return fmt::format("{}/lathe-quiet-2-{}-{}", folder, getuid(), space.st_ino);  // 2: of its layout
+  return fmt::format("/lathe-quiet-2-{}-{}", getuid(), space.st_ino);  // 2: of its layout
+}
+
+/// Throws Unfit when another user was there first, everywhere: they could stop all measurements, and have any
+/// process group of this user stopped for a builder.
+std::string open_shared(int& file) {
+  std::string problems;
+  for (const std::string& folder : shared_folders()) {
+    const std::string path = folder + shared_name();
+    try {
+      file = open_private_file(path);
+      return path;
+    } catch (const Unfit& error) {
+      problems += problems.empty() ? error.what() : fmt::format("; {}", error.what());
+    }
+  }
+  throw Unfit(fmt::format(
+      "{}; whose it is has to remove it, or root, or set XDG_RUNTIME_DIR to a folder of yours", problems));
 }
 
 }  // namespace
@@ -107,10 +133,8 @@ struct Quiet::Shared {
 };
 
 Quiet::Quiet() {
-  // O_NOFOLLOW and the mode: the folder is everybody's.
-  const std::string path = shared_path();
-  lock_ = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
-  if (lock_ < 0 || ftruncate(lock_, sizeof(Shared)) != 0) fail("cannot open {}: {}", path, strerror(errno));
+  const std::string path = open_shared(lock_);
+  if (ftruncate(lock_, sizeof(Shared)) != 0) fail("cannot open {}: {}", path, strerror(errno));
   // A new file is zeros: nobody stops, nobody builds.
   void* memory = mmap(nullptr, sizeof(Shared), PROT_READ | PROT_WRITE, MAP_SHARED, lock_, 0);
   if (memory == MAP_FAILED) fail("cannot map {}: {}", path, strerror(errno));

@@ -25,6 +25,7 @@ CorePlan plan_cores(int threads);
 /// One process's end of the shared file. Not thread-safe.
 class Quiet {
  public:
+  /// Throws Unfit where another user has made the file, or may write it.
   Quiet();
   ~Quiet();
   Quiet(const Quiet&) = delete;

@@ -10,17 +10,28 @@
 #include <chrono>
 #include <csignal>
 
+#include "core/support/private_file.h"
 #include "core/support/service_error.h"
 #include "core/support/unfit.h"
 #include "tracker/defaults.h"
 #include "workers/agent.h"
 #include "workers/pipeline.h"
+#include "workers/quiet.h"
 
 namespace lathe::worker {
 namespace {
 
 Time monotonic_now() {
   return std::chrono::duration_cast<Time>(std::chrono::steady_clock::now().time_since_epoch());
+}
+
+/// -1: another user has made the file, and may lock it as they like.
+int lock_of(const std::string& path) {
+  try {
+    return open_private_file(path);
+  } catch (const Unfit&) {
+    return -1;
+  }
 }
 
 /// "host/0": the number is the first that no other worker of this user holds here. The lock file lasts as
@@ -31,12 +42,12 @@ std::string default_name() {
   for (int number = 0; number < 1000; ++number) {
     // Not unlinked at the end: a file that is removed while another opens it would be locked by two.
     const std::string path = fmt::format("/tmp/lathe-worker-{}-{}", getuid(), number);
-    const int lock = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    const int lock = lock_of(path);
     // Left open on purpose.
     if (lock >= 0 && flock(lock, LOCK_EX | LOCK_NB) == 0) return fmt::format("{}/{}", host, number);
     if (lock >= 0) close(lock);
   }
-  fail("cannot find a free worker name in /tmp; give one with --name");
+  throw Unfit("cannot find a free worker name in /tmp; give one with --name");
 }
 
 /// SIGTERM and SIGINT as something to poll, for as long as this lives.
@@ -105,6 +116,8 @@ class Worker {
         client_(settings.tracker, wire::random_peer(), settings.keys) {}
 
   void serve() {
+    // Before it says to a tracker that it is here: without the file nothing can be timed.
+    const Quiet quiet;
     constexpr const char* kWhat[] = {"", ", builds only", ", runs only"};
     log(fmt::format("worker {} serves {}{}", name_, settings_.tracker,
                     kWhat[static_cast<int>(settings_.duty)]));

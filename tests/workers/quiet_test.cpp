@@ -1,18 +1,27 @@
 #include "workers/quiet.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sched.h>
 #include <signal.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <chrono>
+#include <cstdlib>
 #include <functional>
+#include <string>
 #include <thread>
+
+#include "core/support/temporary_folder.h"
+#include "core/support/unfit.h"
 
 namespace lathe::worker {
 namespace {
 using Clock = std::chrono::steady_clock;
+constexpr int kNoNamespace = 77;
 
 /// A process that only waits, in a group of its own.
 pid_t idle_group() {
@@ -30,6 +39,47 @@ bool is_stopped(pid_t pid) {
   siginfo_t info{};
   waitid(P_PID, static_cast<id_t>(pid), &info, WSTOPPED | WNOHANG | WNOWAIT);
   return info.si_pid == pid;
+}
+
+/// In a namespace of process ids of its own, by whose number the shared file is called: no other test's is
+/// touched.
+int status_in_new_namespace(const std::function<int()>& body) {
+  const auto status_of = [](const std::function<int()>& act) {
+    const pid_t child = fork();
+    if (child == 0) _exit(act());
+    int status = 0;
+    waitpid(child, &status, 0);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+  };
+  return status_of([&] { return unshare(CLONE_NEWPID) != 0 ? kNoNamespace : status_of(body); });
+}
+
+/// Who made the file could hold its lock for ever, and name any group of this user as a builder to be
+/// stopped.
+TEST(Quiet, TakesNoFileOfAnotherUser) {
+  const int status = status_in_new_namespace([] {
+    struct stat space {};
+    stat("/proc/self/ns/pid", &space);
+    const TemporaryFolder own;
+    const std::string name = fmt::format("/lathe-quiet-2-{}-{}", getuid(), space.st_ino),
+                      path = "/dev/shm" + name;
+    const int file = open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    if (file < 0 || fchown(file, 65534, 65534) != 0) return kNoNamespace;
+    unsetenv("XDG_RUNTIME_DIR");
+    int failures = 0;
+    try {
+      Quiet quiet;
+      failures |= 1;
+    } catch (const Unfit&) {
+    }
+    setenv("XDG_RUNTIME_DIR", own.path().c_str(), 1);
+    Quiet quiet;
+    if (!quiet.try_open(false) || access((own.path() + name).c_str(), F_OK) != 0) failures |= 2;
+    unlink(path.c_str());
+    return failures;
+  });
+  if (status == kNoNamespace) GTEST_SKIP() << "only root has namespaces, and gives files away";
+  EXPECT_EQ(status, 0);
 }
 
 bool comes_true(const std::function<bool()>& condition) {
