@@ -174,6 +174,8 @@ Message get(const pb::Hello& from) {
   check_device(parse_bounded_json(hello.device, kDeviceDepth, "hello.device"));
   // Logs, metrics and terminals show it.
   if (has_control_characters(hello.worker)) fail("hello.worker holds control characters");
+  // In JSON two that are none would become one, and nobody could name it in an order.
+  if (as_utf8(hello.worker) != hello.worker) fail("hello.worker is no UTF-8");
   return hello;
 }
 

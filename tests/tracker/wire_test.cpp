@@ -183,6 +183,7 @@ TEST(Wire, NamesHoldNoControlCharacters) {
   EXPECT_EQ(refused({.worker = "lab\u200b", .device = "{}"}), "hello.worker holds control characters")
       << "it looks like lab";
   EXPECT_EQ(refused({.worker = "\u202eyranac", .device = "{}"}), "hello.worker holds control characters");
+  EXPECT_EQ(refused({.worker = "lab\xff", .device = "{}"}), "hello.worker is no UTF-8");
   EXPECT_EQ(refused({.worker = "b", .device = R"({"model": "\u001b]0;owned\u0007"})"}),
             "hello.device: `model` holds control characters");
 }
