@@ -317,6 +317,11 @@ int gate_command(Flags& flags) {
   gate.add_to(flags);
   if (!flags.parse()) return kSuccess;
 
+  // Bounds go by 1 - alpha's share, which no double tells from 1 when that is small: nothing would be
+  // decided.
+  constexpr double kLeastAlpha = 1e-9;
+  if (gate.alpha < kLeastAlpha)
+    fail("tune gate: --alpha: {:g} must be {:g} at least", gate.alpha, kLeastAlpha);
   for (const std::string& file : {gate.junit, gate.sarif, gate.markdown, gate.history}) require_folder(file);
   const TemporaryFolder folder;  // for what is built here
   std::vector<gate::Unit> units =

@@ -217,6 +217,7 @@ TEST_F(GateCommand, MistakesAreOneMessageAndExitCode2) {
   expect_error(a, "tune gate: --candidate is required; see tune gate --help");
   expect_error(ab + " --margin 3",
                "tune gate: --margin: `3` must be a number above 0 and below 1; see tune gate --help");
+  expect_error(ab + " --alpha 1e-10", "tune gate: --alpha: 1e-10 must be 1e-09 at least");
   expect_error(ab + " --open n",
                "tune gate: --open is for databases, with --model; modules are built already");
   expect_error(ab + " --shape x=3", "tune gate: --shape x: no module has such an input that is open");
