@@ -7,6 +7,7 @@
 #include <functional>
 #include <limits>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "cli/command.h"
 #include "cli/configuration.h"
@@ -161,8 +162,9 @@ void Flags::add(const std::string& spelling, std::string& value, const char* hel
 void Flags::add(const std::string& spelling, std::vector<std::string>& values, const char* help) {
   Flag flag = flag_of(spelling, Flag::Kind::kTexts, "TEXT", help);
   CLI::Option* option = parser_->app.add_option(flag.name, values);
-  // One value each time it is given: else `--shape x=1 FILE` would take FILE for another shape.
-  if (!flag.is_positional()) option->expected(1)->take_all();
+  // One value each time it is given: else `--shape x=1 FILE` would take FILE for another shape, and `--input
+  // [a,b]` would be two, without the brackets.
+  if (!flag.is_positional()) option->expected(1)->take_all()->allow_extra_args(false);
   parser_->all.push_back({flag, option, [&values] { return values.empty() ? "" : literal(values); }});
 }
 
@@ -171,13 +173,20 @@ void Flags::add(const std::string& spelling, int64_t& value, int64_t least, int6
   const std::string range =
       most <= std::numeric_limits<int32_t>::max() ? fmt::format("{}..{}", least, most) : "N";
   Flag flag = flag_of(spelling, Flag::Kind::kInteger, range.c_str(), help);
-  CLI::Option* option = parser_->app.add_option(flag.name, value)->check(CLI::Range(least, most));
-  // CLI11 takes what is beyond 64 bits for the largest number there is.
-  option->check([least, most](const std::string& text) -> std::string {
+  // Not by CLI11, to which 010 is 8, 0x10 is 16, and what is beyond 64 bits the largest number there is.
+  const auto number_of = [](const std::string& text) -> std::optional<int64_t> {
     int64_t number = 0;
-    const bool fits =
-        std::from_chars(text.data(), text.data() + text.size(), number).ec != std::errc::result_out_of_range;
-    return fits ? "" : fmt::format("Value {} not in range {} to {}", text, least, most);
+    const char* end = text.data() + text.size();
+    const auto [stop, error] = std::from_chars(text.data(), end, number);
+    return error == std::errc() && stop == end ? std::optional(number) : std::nullopt;
+  };
+  CLI::Option* option = parser_->app.add_option_function<std::string>(
+      flag.name, [&value, number_of](const std::string& text) { value = number_of(text).value(); });
+  option->check([number_of, least, most](const std::string& text) -> std::string {
+    const std::optional<int64_t> number = number_of(text);
+    return number && *number >= least && *number <= most
+               ? ""
+               : fmt::format("Value {} not in range {} to {}", text, least, most);
   });
   parser_->all.push_back({flag, option, [&value] { return literal(value); }});
 }

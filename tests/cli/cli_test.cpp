@@ -106,6 +106,20 @@ TEST(Tune, EscapesGoToTerminalsAloneAndColoursAreRefusable) {
   EXPECT_THAT(on_terminal("TERM=dumb"), testing::StartsWith("error: unknown command"));
 }
 
+TEST(Tune, NumbersHaveTenDigits) {
+  const auto threads = [](const std::string& text) {
+    return tune("config show bench -- --threads '" + text + "' 2>&1 | grep threads").output;
+  };
+  EXPECT_THAT(threads("010"), HasSubstr("threads = 10\n"));
+  EXPECT_THAT(threads("0x10"), HasSubstr("--threads: Value 0x10 not in range 1 to 1024; see"));
+  EXPECT_THAT(threads("4 "), HasSubstr("--threads: Value 4  not in range 1 to 1024; see"));
+}
+
+TEST(Tune, BracketsArePartOfAValue) {
+  EXPECT_THAT(tune("run --model dqn --untuned --input '[a,b]'").output,
+              HasSubstr("--input [a,b]: must be NAME=FILE.npy"));
+}
+
 TEST(Tune, ExitCodesAreATable) {
   const std::string table = tune("help exit-codes").output;
   for (const char* code : {"   0  ", "   1  ", "   2  ", "   3  ", "   4  ", "   5  ", " 130  "})
