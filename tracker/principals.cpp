@@ -73,7 +73,7 @@ void set_option(Principal& principal, bool has_key, const std::string& word, con
   // A key's caps and a token's are different words: one that does nothing is a mistake better said.
   if (value.empty()) fail("{}: `{}` must be OPTION=VALUE", place, word);
   if (!has_key && option == "weight")
-    principal.weight = parse_number<double>(value, 0.001, 1000, place);
+    principal.weight = parse_number<double>(value, kLeastWeight, kMostWeight, place);
   else if (!has_key && option == "jobs")
     principal.open_jobs = parse_number<int64_t>(value, 0, 1'000'000, place);
   else if (!has_key && option == "models-gib")

@@ -22,6 +22,8 @@ std::string_view to_string(Role role);
 Role parse_role(const std::string& name, const std::string& place);
 /// Throws Error, with the place, where nobody may be called so.
 void check_name(const std::string& name, const std::string& place);
+/// What a user may weigh beside others.
+inline constexpr double kLeastWeight = 0.001, kMostWeight = 1000;
 /// Whether workers of a key with this role are given trials.
 inline bool may_measure(Role role) { return role == Role::kWorker || role == Role::kAdmin; }
 

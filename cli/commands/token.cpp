@@ -26,6 +26,10 @@ int token_command(Flags& flags) {
     fail("--name {}: must be one word without #", principal.name);
   tracker::check_name(principal.name, "--name");
   principal.role = tracker::parse_role(role, "--role");
+  // As the tracker will, which serves nobody of a file with one line that it refuses.
+  if (weight < tracker::kLeastWeight || weight > tracker::kMostWeight)
+    fail("--weight: `{}` must be a number from {} to {}", weight, tracker::kLeastWeight,
+         tracker::kMostWeight);
   principal.weight = weight;
   const std::string token = tracker::make_token();
   save_secret(path, token + "\n");
