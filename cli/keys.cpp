@@ -5,7 +5,9 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdio>
 #include <cstring>
+#include <system_error>
 
 #include "core/support/error.h"
 #include "core/support/text.h"
@@ -33,6 +35,18 @@ void save_secret(const std::string& path, const std::string& text) {
 
 void save_keys(const std::string& path, const wire::KeyPair& keys) {
   save_secret(path, keys.public_key + "\n" + keys.secret_key + "\n");
+}
+
+void print_other_half(const std::string& path, const std::string& line) {
+  try {
+    fmt::print("{}\n", line);
+    // Most of it is still in the buffer: a full disk shows here.
+    if (fflush(stdout) != 0)
+      throw std::system_error(errno, std::generic_category(), "cannot write to stdout");
+  } catch (const std::system_error&) {
+    unlink(path.c_str());
+    throw;
+  }
 }
 
 wire::KeyPair load_keys(const std::string& path) {

@@ -13,6 +13,9 @@ void require_private(const std::string& path);
 void save_secret(const std::string& path, const std::string& text);
 /// The same for keys: the public key on the first line, the secret one on the second.
 void save_keys(const std::string& path, const wire::KeyPair& keys);
+/// Prints the other half of a secret that was just saved. The file is taken back when that fails: of what
+/// nobody can be told it would be in the way of the next try.
+void print_other_half(const std::string& path, const std::string& line);
 /// Throws Error when the file is malformed, or others may read it.
 wire::KeyPair load_keys(const std::string& path);
 

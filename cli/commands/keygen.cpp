@@ -1,5 +1,3 @@
-#include <fmt/core.h>
-
 #include "cli/command.h"
 #include "cli/commands/commands.h"
 #include "cli/keys.h"
@@ -12,7 +10,7 @@ int keygen_command(Flags& flags) {
   if (!flags.parse()) return kSuccess;
   const wire::KeyPair keys = wire::make_keys();
   save_keys(path, keys);
-  fmt::print("{}\n", keys.public_key);
+  print_other_half(path, keys.public_key);
   return kSuccess;
 }
 

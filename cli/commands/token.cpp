@@ -1,9 +1,5 @@
 // `tune token`: the tracker's file of principals gets the digest of a token, which lets nobody in; the token
 // itself is in its user's file alone.
-#include <fcntl.h>
-#include <fmt/core.h>
-#include <unistd.h>
-
 #include "cli/command.h"
 #include "cli/commands/commands.h"
 #include "cli/keys.h"
@@ -33,7 +29,7 @@ int token_command(Flags& flags) {
   principal.weight = weight;
   const std::string token = tracker::make_token();
   save_secret(path, token + "\n");
-  fmt::print("{}\n", principal_line(principal, token));
+  print_other_half(path, principal_line(principal, token));
   return kSuccess;
 }
 

@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <regex>
 
@@ -118,6 +119,16 @@ TEST(Tune, NumbersHaveTenDigits) {
 TEST(Tune, BracketsArePartOfAValue) {
   EXPECT_THAT(tune("run --model dqn --untuned --input '[a,b]'").output,
               HasSubstr("--input [a,b]: must be NAME=FILE.npy"));
+}
+
+/// What is printed is half of it: the file alone would be in the way of the next try.
+TEST(Tune, NoSecretIsLeftWhoseOtherHalfNobodyGot) {
+  const TemporaryFolder folder;
+  for (const char* command : {"token --name a", "keygen"}) {
+    const std::string path = folder / "secret";
+    EXPECT_EQ(tune(fmt::format("{} --out {} >/dev/full", command, path)).code, 2);
+    EXPECT_FALSE(std::filesystem::exists(path)) << command;
+  }
 }
 
 TEST(Tune, ExitCodesAreATable) {
