@@ -1,15 +1,13 @@
 #include "tracker/own_folder.h"
 
-#include <fcntl.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <cerrno>
-#include <cstring>
 #include <filesystem>
 
 #include "core/support/error.h"
+#include "core/support/private_file.h"
 #include "core/support/service_error.h"
 
 namespace lathe::tracker {
@@ -30,8 +28,8 @@ void make_own_folder(const std::string& path) {
 
 FolderInUse::FolderInUse(const std::string& path) {
   make_own_folder(path);
-  descriptor_ = open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (descriptor_ < 0) fail("cannot read the folder {}: {}", path, strerror(errno));
+  // Of a file in it, and not of the folder: whoever may read that could lock it.
+  descriptor_ = open_private_file(path + "/lock");
   // It ends with the process, however that ends (flock(2)).
   if (flock(descriptor_, LOCK_EX | LOCK_NB) == 0) return;
   close(descriptor_);

@@ -3,6 +3,7 @@
 #include "tracker/tracker.h"
 
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <charconv>
@@ -238,6 +239,9 @@ int tracker_command(Flags& flags) {
             "while another tracker serves the database, or its server is away, wait, and take over then");
   if (!flags.parse()) return kSuccess;
 
+  // The database, its claims and what users upload are this user's: who could read them would know all
+  // models, and could hold the locks that a tracker needs.
+  umask(077);
   tracker::TrackerSettings settings{.endpoint = given.listen};
   const auto principals = std::make_shared<tracker::Principals>(given.principals, given.allow);
   check_keys(given, *principals);

@@ -131,6 +131,23 @@ TEST(Tune, NoSecretIsLeftWhoseOtherHalfNobodyGot) {
   }
 }
 
+/// Whoever could read them would know all models, and could hold the locks that a tracker needs.
+TEST(Tune, WhatATrackerKeepsIsItsUsersAlone) {
+  const TemporaryFolder folder;
+  run_command(fmt::format(
+      TUNE
+      " tracker --db {0}/t.db --listen ipc://{0}/socket --http 127.0.0.1:0 & tracker=$!; "
+      "for i in $(seq 100); do test -e {0}/t.db-files/lock && break; sleep 0.1; done; kill $tracker; wait",
+      folder.path()));
+  for (const char* name : {"/t.db", "/t.db-claims", "/t.db-files", "/t.db-files/lock"}) {
+    const auto others = std::filesystem::perms::group_all | std::filesystem::perms::others_all;
+    EXPECT_EQ(std::filesystem::status(folder.path() + name).permissions() & others,
+              std::filesystem::perms::none)
+        << name;
+    EXPECT_TRUE(std::filesystem::exists(folder.path() + name)) << name;
+  }
+}
+
 TEST(Tune, ExitCodesAreATable) {
   const std::string table = tune("help exit-codes").output;
   for (const char* code : {"   0  ", "   1  ", "   2  ", "   3  ", "   4  ", "   5  ", " 130  "})
