@@ -2,6 +2,8 @@
 
 #include <fnmatch.h>
 #include <sys/random.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -43,6 +45,10 @@ std::vector<Line> lines_of(const std::string& file) {
   std::error_code missing;
   const std::filesystem::file_status status = std::filesystem::status(file, missing);
   if (std::filesystem::is_fifo(status)) fail("{} must be a file, which is read again when it changes", file);
+  // Root's are an administrator's arrangement.
+  struct stat file_status {};
+  if (stat(file.c_str(), &file_status) == 0 && file_status.st_uid != geteuid() && file_status.st_uid != 0)
+    fail("{} is another user's, who could let themselves in; make it yours with chown", file);
   if (std::filesystem::is_regular_file(status) &&
       (status.permissions() & std::filesystem::perms::others_write) != std::filesystem::perms::none)
     fail("{} can be written by others, who could let themselves in; take that away with chmod o-w {}", file,

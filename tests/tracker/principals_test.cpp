@@ -149,6 +149,16 @@ TEST(Principals, StandInAFileThatOthersCannotWrite) {
   EXPECT_TRUE(Principals(file).find(token));
 }
 
+TEST(Principals, StandInAFileOfTheirOwn) {
+  if (geteuid() != 0) GTEST_SKIP() << "only root gives files away";
+  TemporaryFolder folder;
+  const std::string file = folder / "principals";
+  write_file(file, principal_line({"alice", Role::kViewer}, make_token()));
+  ASSERT_EQ(chown(file.c_str(), 65534, 65534), 0);
+  EXPECT_EQ(thrown_by([&] { Principals principals(file); }),
+            file + " is another user's, who could let themselves in; make it yours with chown");
+}
+
 /// By name, as whoever owns jobs need not be asking just now.
 TEST(Principals, WhatAUsersJobsMayKeep) {
   TemporaryFolder folder;
