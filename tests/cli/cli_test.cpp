@@ -136,7 +136,7 @@ TEST(Tune, WhatATrackerKeepsIsItsUsersAlone) {
   const TemporaryFolder folder;
   run_command(fmt::format(
       TUNE
-      " tracker --db {0}/t.db --listen ipc://{0}/socket --http 127.0.0.1:0 & tracker=$!; "
+      " tracker --db {0}/t.db --listen ipc://{0}/socket --http 127.0.0.1:0 --quiet & tracker=$!; "
       "for i in $(seq 100); do test -e {0}/t.db-files/lock && break; sleep 0.1; done; kill $tracker; wait",
       folder.path()));
   for (const char* name : {"/t.db", "/t.db-claims", "/t.db-files", "/t.db-files/lock"}) {
