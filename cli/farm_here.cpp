@@ -4,6 +4,7 @@
 #include <utility>
 #include <vector>
 
+#include "cli/exit_codes.h"
 #include "cli/keys.h"
 #include "core/support/error.h"
 #include "core/support/unfit.h"
@@ -13,6 +14,8 @@
 
 namespace lathe::cli {
 namespace {
+
+static_assert(kUnfit == worker::kUnfitStatus);
 
 /// Gives the tracker its keys, if it is to have some, and the local worker a pair of its own. Returns the
 /// worker's flags for them.
@@ -30,7 +33,7 @@ std::vector<std::string> admit_workers(const FarmPlace& place, const std::string
 
 }  // namespace
 
-FarmHere::FarmHere(const FarmPlace& place, std::optional<db::JobId> resumed) {
+FarmHere::FarmHere(const FarmPlace& place, std::optional<db::JobId> resumed) : alone_(place.listen.empty()) {
   tracker::TrackerSettings settings;
   settings.endpoint = place.listen.empty() ? "ipc://" + (folder_ / "tracker") : place.listen;
   settings.open_journal = [path = place.database, only = static_cast<tracker::JobId>(resumed.value_or(0))] {
@@ -39,6 +42,13 @@ FarmHere::FarmHere(const FarmPlace& place, std::optional<db::JobId> resumed) {
   std::vector<std::string> worker_keys = admit_workers(place, folder_.path(), settings);
   tracker_.emplace(std::move(settings));
   worker_.emplace(tracker_->endpoint(), std::move(worker_keys));
+}
+
+void FarmHere::require_fit() const {
+  if (is_unfit())
+    throw Unfit(
+        "this machine's worker can build or run nothing, as it has said; what was recorded is kept, and goes "
+        "on once that is mended");
 }
 
 void require_worker_here(const Target& target, const std::string& hint) {

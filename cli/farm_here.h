@@ -27,10 +27,15 @@ class FarmHere {
   FarmHere(const FarmPlace& place, std::optional<db::JobId> resumed);
 
   tracker::Tracker& tracker() { return *tracker_; }
+  /// Whether no trial will ever end: this machine's worker alone was to measure, and cannot.
+  bool is_unfit() const { return alone_ && worker_->is_unfit(); }
+  /// Throws Unfit if so.
+  void require_fit() const;
 
  private:
   // Not in a folder of the job: a socket's path may have some hundred bytes only.
   TemporaryFolder folder_;  // of the tracker's socket
+  const bool alone_;        // nobody else may join
   std::optional<tracker::Tracker> tracker_;
   // After the tracker, and gone before it: a worker drains to somebody.
   std::optional<worker::LocalWorker> worker_;

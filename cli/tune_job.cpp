@@ -246,7 +246,8 @@ int run_tune_job_here(TuneJob job, const std::optional<std::string>& resume) {
     result = tracker::run_tune_job(
         search_request(job, prepared, resumed), tasks, {store, writer, farm->tracker()},
         [&](const tuner::SessionStatus& status) { progress.show(status); },
-        [&] { return interrupt.interrupted(); });
+        [&] { return interrupt.interrupted() || farm->is_unfit(); });
+    if (!interrupt.interrupted()) farm->require_fit();
     // What is timed here from now on is alone on this machine.
     if (result.interrupted || runs_here(prepared.target)) farm.reset();
   }

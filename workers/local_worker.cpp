@@ -60,13 +60,17 @@ int LocalWorker::start() const {
 void LocalWorker::watch() {
   auto pause = std::chrono::milliseconds(200);
   auto born = Clock::now();
-  bool asked = false;
+  bool asked = false, was_unfit = false;
   Clock::time_point asked_at;
   for (;;) {
     // Without waiting, since the thread has stop_ to look at too. Where none could be started there is no
     // child, which is an error here and leads to the next try.
-    if (waitpid(pid_, nullptr, WNOHANG) != 0) {
+    int status = 0;
+    if (const pid_t ended = waitpid(pid_, &status, WNOHANG); ended != 0) {
       if (stop_) return;
+      const bool unfit = ended > 0 && WIFEXITED(status) && WEXITSTATUS(status) == kUnfitStatus;
+      unfit_ = unfit && was_unfit;
+      was_unfit = unfit;
       // One that dies at once may do so for ever: be patient with it.
       if (Clock::now() - born > std::chrono::seconds(10)) pause = std::chrono::milliseconds(200);
       for (const auto until = Clock::now() + pause; Clock::now() < until && !stop_;)

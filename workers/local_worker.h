@@ -20,15 +20,21 @@ class LocalWorker {
   LocalWorker(const LocalWorker&) = delete;
   LocalWorker& operator=(const LocalWorker&) = delete;
 
+  /// Whether it has ended so twice in a row, which it does not live down by itself. It has said why.
+  bool is_unfit() const { return unfit_; }
+
  private:
   int start() const;
   void watch();
 
   std::vector<std::string> command_;
-  std::atomic<bool> stop_{false};
+  std::atomic<bool> stop_{false}, unfit_{false};
   std::atomic<int> pid_{-1};
   std::thread thread_;
 };
+
+/// With which a worker ends whose machine can build or run nothing.
+inline constexpr int kUnfitStatus = 4;
 
 /// Ends this process when its parent does. `parent` is what that was when it started this process: who is
 /// nobody's child any more has the parent 1, and so has a child of a container's first process.

@@ -218,7 +218,8 @@ int run_retune(const Retune& retune, RetunePlan plan, const Target& target, doub
     result = tracker::run_tune_job(
         request_of(retune, plan, target, here, max_relative_error), tasks, {store, writer, farm.tracker()},
         [&](const tuner::SessionStatus& status) { progress.show(status); },
-        [&] { return interrupt.interrupted(); });
+        [&] { return interrupt.interrupted() || farm.is_unfit(); });
+    if (!interrupt.interrupted()) farm.require_fit();
   }
   const std::vector<Row> rows = rows_of(store, plan, result);
   // Names of tasks and hosts came with packs: they are anybody's.

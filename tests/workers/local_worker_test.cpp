@@ -7,7 +7,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <csignal>
+#include <thread>
 
 namespace lathe::worker {
 namespace {
@@ -27,6 +29,12 @@ int status_of_child(Body body) {
 int live_if_child_of(pid_t parent) {
   die_with_parent(parent);
   return kLives;
+}
+
+/// Nobody would ever do what waits for it.
+TEST(LocalWorkers, OneThatCanDoNothingIsNotWaitedForWithoutEnd) {
+  const LocalWorker worker("ipc:///nowhere");
+  while (!worker.is_unfit()) std::this_thread::sleep_for(std::chrono::milliseconds(10));
 }
 
 TEST(DieWithParent, LivesWhileItsParentDoes) {

@@ -6,6 +6,7 @@
 #include <exception>
 
 #include "tests/workers/roles.h"
+#include "workers/local_worker.h"
 
 int main(int argc, char** argv) {
   const bool forges = argc > 1 && strcmp(argv[1], "forging-sandbox") == 0;
@@ -18,6 +19,8 @@ int main(int argc, char** argv) {
       return 2;
     }
   }
+  // As a LocalWorker starts it: of a machine that can do nothing.
+  if (argc > 1 && strcmp(argv[1], "worker") == 0) return lathe::worker::kUnfitStatus;
   testing::InitGoogleTest(&argc, argv);
   return RUN_ALL_TESTS();
 }
