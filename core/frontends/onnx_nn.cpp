@@ -140,14 +140,16 @@ Values layer_normalization(const Node& node) {
   Ints axes;
   for (int64_t d = first; d < rank; ++d) axes.push_back(d);
   auto over = make<relay::ReduceAttrs>(axes, true);
-  // Mean and deviation are outputs in the type of the sums, so the row is kGiven and widens by itself.
+  // Mean and deviation are outputs of a type of their own, so the row is kGiven and widens by itself.
   DataType dtype = node.dtype(0), sums = sum_dtype(dtype).value_or(dtype);
   Value x = cast_to(node.in(0), sums), mean = emit("mean", {x}, over), centred = minus(x, mean);
   Value variance = emit("mean", {times(centred, centred)}, over);
   Value inverse = emit("rsqrt", {plus(variance, number(variance, node.real("epsilon", 1e-5)))});
   Value result = times(times(centred, inverse), cast_to(node.in(1), sums));
   if (node.has(2)) result = plus(result, cast_to(node.in(2), sums));
-  return {cast_to(result, dtype), mean, inverse};
+  // As the operator says, and not as they were computed.
+  const DataType told = node.integer("stash_type", 1) == 16 ? kBFloat16 : kFloat32;
+  return {cast_to(result, dtype), cast_to(mean, told), cast_to(inverse, told)};
 }
 
 /// Divides by the root of the mean square over axes [axis, rank), then scales.

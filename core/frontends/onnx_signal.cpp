@@ -260,7 +260,8 @@ Value resized(const Value& x, int64_t axis, const Expr& count) {
 
 Values dft(const Node& node) {
   int64_t rank = node.rank(0), last = node.opset() >= 20 ? -2 : 1;
-  if (rank < 3) node.reject("a signal of rank {}, must be 3 or more", rank);
+  const int64_t least = node.opset() >= 20 ? 2 : 3;
+  if (rank < least) node.reject("a signal of rank {}, must be {} or more", rank, least);
   int64_t axis = node.axis(node.opset() < 20 ? node.integer("axis", last)
                            : node.has(2)     ? node.int_in(2)
                                              : last,

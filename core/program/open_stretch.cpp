@@ -148,7 +148,7 @@ Ref<Function> renamed(const Ref<Function>& stretch, FunctionRef<Dim(const Dim&)>
 }
 
 /// Of a stretch; each is compiled.
-constexpr size_t kMostCases = 32;
+constexpr size_t kMostCases = 243;  // of five dimensions three each
 
 /// Where a variable stands by itself.
 bool find_dim(const Type& type, const Dim& variable, StretchCases& place) {
@@ -239,7 +239,9 @@ StretchCases cases_of(const Ref<Function>& stretch, size_t& left) {
     if (!asked) asked = shown(check.b, typed);
     // No parameter shows it by itself, so no run could ask.
     if (!asked) continue;
+    // Three at most, of which one is this.
     if (left < 2) throw PlacedError(check.call->span, "too many dimensions in one stretch may be 1 or not");
+    ++left;
     return Cases(typed, left).of_broadcast(*std::move(asked), other);
   }
   if (has_unknown_dim(typed->result_type)) refuse(typed);
@@ -272,7 +274,7 @@ bool holds_tensors(const Type& type) {
 }
 
 StretchCases with_dims_of_params(const Ref<Function>& stretch) {
-  size_t left = kMostCases;
+  size_t left = kMostCases - 1;
   return cases_of(stretch, left);
 }
 

@@ -62,6 +62,17 @@ TEST(OnnxSignal, TransformsAreThoseOfTheDefinition) {
       }
 }
 
+/// One signal without a batch, since opset 20.
+TEST(OnnxSignal, TransformsOfRankTwo) {
+  const Tensor x = random_tensor({7, 1}, kFloat32, 1);
+  Tensor batch({1, 7, 1}, kFloat32);
+  std::copy_n(x.as<float>(), 7, batch.as<float>());
+  const Tensor alone = run("DFT", {x, {}, tensor_of<int64_t>({0}, {}, kInt64)})[0],
+               beside = run("DFT", {batch, {}, tensor_of<int64_t>({1}, {}, kInt64)})[0];
+  ASSERT_EQ(alone.shape(), (std::vector<int64_t>{7, 2}));
+  EXPECT_TRUE(std::equal(alone.as<float>(), alone.as<float>() + 14, beside.as<float>()));
+}
+
 /// The half that tells the rest of a spectrum, and back.
 TEST(OnnxSignal, HalvesOfSpectraOfRealNumbers) {
   for (int64_t n : kLengths) {

@@ -283,5 +283,15 @@ TEST(OnnxStandard, RegionsAreSampledByTheirSize) {
   EXPECT_NEAR(of_one[12], 0.13484374, 1e-5);
 }
 
+/// As `stash_type` says: float32, whatever is normalised.
+TEST(OnnxStandard, ALayerNormTellsItsMeanInFloat32) {
+  const Tensor x = tensor_of<double>({1, 3, 5, 7}, {2, 2}, kFloat64),
+               scale = tensor_of<double>({1, 1}, {2}, kFloat64);
+  const auto outputs = run("LayerNormalization", {x, scale}, bytes::real("epsilon", 0), 3);
+  EXPECT_EQ(outputs[0].dtype(), kFloat64);
+  for (size_t i : {1, 2}) EXPECT_EQ(outputs[i].dtype(), kFloat32) << i;
+  EXPECT_THAT(values(outputs[1]), ElementsAre(2, 6));
+}
+
 }  // namespace
 }  // namespace lathe::onnx

@@ -133,6 +133,17 @@ TEST(OpenPrograms, OneOfTwoLongerDimensionsMayBeOne) {
 }
 
 /// A module runs at the sizes of its inputs, and gives outputs of sizes that their values say.
+/// Each of three pairs has three cases.
+TEST(OpenPrograms, EachOfThreePairsOfDimensionsMayBeOne) {
+  EXPECT_EQ(value(R"(
+    def @sum(%x: Tensor[(a, b, c), int32], %y: Tensor[(g, h, i), int32]) { sum(%x + %y) }
+    def @main() {
+      (@sum(ones(shape=[1, 2, 1], dtype="int32"), ones(shape=[3, 1, 2], dtype="int32")),
+       @sum(ones(shape=[2, 2, 2], dtype="int32"), ones(shape=[2, 2, 2], dtype="int32")))
+    })"),
+            "(24, 16)");
+}
+
 TEST(OpenPrograms, AModuleOfAnySize) {
   const relay::Module module = relay::parse_module(R"(
     def @loop(%i: int32, %x: Tensor[(n), float32]) -> Tensor[(n), float32] {
