@@ -126,7 +126,7 @@ const Property& property(const std::string& name) {
     if (name == row.name) return row;
     names.emplace_back(row.name);
   }
-  fail("devices have no property `{}` (there are {}){}", name, join_text(names, " and "),
+  fail("devices have no property `{}` (there are {}){}", name, join_text(names, ", "),
        did_you_mean(name, names));
 }
 

@@ -192,7 +192,7 @@ constexpr BadUse kBadUses[] = {
     {"submit --tracker http://127.0.0.1:1 --model dqn --needs memory",
      "--needs `memory`: write it as PROPERTY=AMOUNT"},
     {"submit --tracker http://127.0.0.1:1 --model dqn --needs memroy=1GiB",
-     "devices have no property `memroy` (there are memory and driver); did you mean `memory`?"},
+     "devices have no property `memroy` (there are memory, cores, driver); did you mean `memory`?"},
     {"--model dqn --needs memory=1GiB",
      "--device and --needs choose among a tracker's devices; name it with --tracker"},
     // As a script's variable that is not set gives it: the usual database, or no key at all, was taken.

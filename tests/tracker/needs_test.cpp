@@ -25,9 +25,8 @@ TEST(Needs, AreAmountsOfKnownProperties) {  // F11
   EXPECT_EQ(needs.at("driver"), (std::vector<int64_t>{550, 54, 14}));
   EXPECT_EQ(describe_needs(needs), "driver 550.54.14 or newer and memory of 1536 MiB or more");
   EXPECT_EQ(describe_needs({}), "");
-  EXPECT_EQ(
-      refusal({{"memroy", "16GiB"}}),
-      "devices have no property `memroy` (there are memory and cores and driver); did you mean `memory`?");
+  EXPECT_EQ(refusal({{"memroy", "16GiB"}}),
+            "devices have no property `memroy` (there are memory, cores, driver); did you mean `memory`?");
   EXPECT_THAT(refusal({{"colour", "red"}}), HasSubstr("no property `colour`"));
   for (const char* amount :
        {"", "16", "16GB", "-1GiB", "1.5GiB", "GiB", "99999999999GiB", "16GiB\n", "1e3GiB"})
