@@ -383,9 +383,9 @@ JobKeeper::Choice JobKeeper::find_device(const db::ServedJob& job, const FarmSta
     const JobRequest request = parse_job_request(job.request);
     // Times of two classes are not compared: what the search began with, it ends with.
     const std::string& wanted = job.job ? job.device_class : request.device;
-    std::map<std::string, std::string> needs = request.needs;
+    Properties needs = parse_needs(request.needs);
     // Threads beside each other on one core measure nothing, and no candidate would be built for them.
-    if (request.threads > 1) needs.try_emplace("cores", fmt::format("{}", request.threads));
+    if (request.threads > 1) needs["cores"] = std::max(needs["cores"], {request.threads});
     const std::tuple key(request.target, wanted, needs);
     if (const auto found = known.find(key); found != known.end()) return found->second;
     Choice choice;
@@ -393,7 +393,7 @@ JobKeeper::Choice JobKeeper::find_device(const db::ServedJob& job, const FarmSta
     // that keys the store.
     const bool any_processor = request.target.find(':') == std::string::npos;
     const std::string target = any_processor ? request.target : settings_.resolve_target(request.target);
-    choice.device = choose_device_class(farm, target, wanted, parse_needs(needs), choice.why);
+    choice.device = choose_device_class(farm, target, wanted, needs, choice.why);
     if (choice.device && !any_processor) {
       // The numbers were measured with what the worker compiles for by itself.
       if (choice.device->target != target) choice.device->machine = "";

@@ -69,7 +69,7 @@ class JobKeeper {
     std::optional<DeviceClass> device;
     std::string why;
   };
-  using Choices = std::map<std::tuple<std::string, std::string, std::map<std::string, std::string>>, Choice>;
+  using Choices = std::map<std::tuple<std::string, std::string, Properties>, Choice>;
 
   void keep();
   void watch_folders();

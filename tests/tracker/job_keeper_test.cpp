@@ -244,10 +244,13 @@ TEST(JobKeeper, StopsAJobThatThisMachineHasNoRoomFor) {
 
 /// Nothing would be built for them, which candidates would be blamed for.
 TEST(JobKeeper, AJobOfManyThreadsWaitsForSoManyCores) {
-  Office office(shell("exec sleep 600"), {.request = R"({"model": "net", "trials": 10, "threads": 2})"});
-  ASSERT_TRUE(soon([&] { return !office.now().message.empty(); }));
-  EXPECT_EQ(office.now().message, "no device has 2 cores or more; without are: m, 1 core");
-  EXPECT_EQ(office.state(), db::JobState::kQueued);
+  for (const char* request : {R"({"model": "net", "trials": 10, "threads": 2})",
+                              R"({"model": "net", "trials": 10, "threads": 2, "needs": {"cores": "1"}})"}) {
+    Office office(shell("exec sleep 600"), {.request = request});
+    ASSERT_TRUE(soon([&] { return !office.now().message.empty(); })) << request;
+    EXPECT_EQ(office.now().message, "no device has 2 cores or more; without are: m, 1 core");
+    EXPECT_EQ(office.state(), db::JobState::kQueued);
+  }
 }
 
 /// A worker that comes is told by nobody; of the jobs without one the most urgent then begins.
