@@ -6,7 +6,6 @@
 #include <limits>
 
 #include "core/codegen/llvm/float_ops.h"
-#include "core/support/error.h"
 
 namespace lathe::codegen {
 namespace {
@@ -289,11 +288,6 @@ class DoubleMath final : public FloatOps {
 };
 }  // namespace
 
-bool has_double_math(Intrinsic f) {
-  return f == Intrinsic::kExp || f == Intrinsic::kLog || f == Intrinsic::kTanh || f == Intrinsic::kSigmoid ||
-         f == Intrinsic::kErf || f == Intrinsic::kAtan || is_of_angles(f);
-}
-
 llvm::Value* double_math(llvm::IRBuilder<>& builder, Intrinsic f, llvm::Value* x) {
   DoubleMath math(builder, x->getType());
   switch (f) {
@@ -316,7 +310,7 @@ llvm::Value* double_math(llvm::IRBuilder<>& builder, Intrinsic f, llvm::Value* x
     case Intrinsic::kTan:
       return math.tan(x);
     default:
-      CHECK(false, "{} of doubles is the C library's", spelling(f));
+      return nullptr;
   }
 }
 

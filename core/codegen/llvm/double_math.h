@@ -7,9 +7,6 @@
 
 namespace lathe::codegen {
 
-/// exp, log, tanh, sigmoid, erf, atan, sin, cos and tan.
-bool has_double_math(Intrinsic f);
-
 /// The largest |x| whose sine, cosine or tangent is good; of larger ones nothing is promised.
 inline constexpr double kLargestAngle = 0x1p20;
 inline bool is_of_angles(Intrinsic f) {
@@ -18,7 +15,7 @@ inline bool is_of_angles(Intrinsic f) {
 
 /// f(x) for a double or vector of doubles. Errors against the exact value, in units in the last place: exp
 /// and log 1; erf, atan, sin and cos 2; tanh and sigmoid 3; tan 4. Infinities, NaNs and subnormal numbers as
-/// in libm. REQUIRES: has_double_math(f).
+/// in libm. Null for what is none of these.
 llvm::Value* double_math(llvm::IRBuilder<>& builder, Intrinsic f, llvm::Value* x);
 
 /// x^y for doubles or vectors of doubles, within 1 unit in the last place; zeros, infinities and NaNs as

@@ -567,9 +567,9 @@ llvm::Value* Emitter::float_intrinsic(Intrinsic f, llvm::Value* a, DataType dtyp
   bool is_double = dtype.bits == 64;
   // float16 and bfloat16 are float32 here (types.cpp).
   auto library = [&] { return per_lane_call(std::string(spelling(f)) + (is_double ? "" : "f"), {a}); };
-  if (!(is_double ? has_double_math(f) : has_vector_math(f))) return library();
   llvm::Value* result =
       is_double ? double_math(b_, f, a) : vector_math(b_, f, a, state_.features.avx512_lanes);
+  if (!result) return library();
   if (!is_of_angles(f)) return result;
   // Of giants the C library knows every digit; they are rare.
   llvm::Value* largest = llvm::ConstantFP::get(a->getType(), is_double ? kLargestAngle : kLargestFloatAngle);

@@ -8,7 +8,6 @@
 
 #include "core/codegen/llvm/float_ops.h"
 #include "core/codegen/llvm/lanes.h"
-#include "core/support/error.h"
 
 namespace lathe::codegen {
 namespace {
@@ -437,30 +436,6 @@ Math::V Math::pow(V x, V y) {
 }
 }  // namespace
 
-bool has_vector_math(Intrinsic f) {
-  switch (f) {
-    case Intrinsic::kExp:
-    case Intrinsic::kLog:
-    case Intrinsic::kTanh:
-    case Intrinsic::kSigmoid:
-    case Intrinsic::kErf:
-    case Intrinsic::kSin:
-    case Intrinsic::kCos:
-    case Intrinsic::kTan:
-    case Intrinsic::kAsin:
-    case Intrinsic::kAcos:
-    case Intrinsic::kAtan:
-    case Intrinsic::kSinh:
-    case Intrinsic::kCosh:
-    case Intrinsic::kAsinh:
-    case Intrinsic::kAcosh:
-    case Intrinsic::kAtanh:
-      return true;
-    default:
-      return false;
-  }
-}
-
 llvm::Value* vector_math(llvm::IRBuilder<>& builder, Intrinsic f, llvm::Value* x, unsigned avx512_lanes) {
   Math math(builder, x->getType(), avx512_lanes);
   switch (f) {
@@ -497,9 +472,8 @@ llvm::Value* vector_math(llvm::IRBuilder<>& builder, Intrinsic f, llvm::Value* x
     case Intrinsic::kAtanh:
       return math.atanh(x);
     default:
-      break;
+      return nullptr;
   }
-  CHECK(false, "no vector form of {}", spelling(f));
 }
 
 llvm::Value* vector_quotient(llvm::IRBuilder<>& builder, llvm::Value* x, float c) {
