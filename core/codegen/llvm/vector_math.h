@@ -13,8 +13,7 @@ inline constexpr float kLargestFloatAngle = 8192;
 /// f(x) for a float or vector of float. Errors against the exact value, in units in the last place: exp, log
 /// 1; sinh, asinh 4; tanh, erf 6; sin, cos 2, tan 4 for |x| <= kLargestFloatAngle; the others 3. Infinities
 /// and NaNs as in libm. `avx512_lanes`: with its instructions for vectors of that many floats and fewer; 0:
-/// without. Null for what has no vector
-/// form.
+/// without. Null for what has no vector form.
 llvm::Value* vector_math(llvm::IRBuilder<>& builder, Intrinsic f, llvm::Value* x, unsigned avx512_lanes);
 
 /// x / c, in four instructions where there is a fused multiply-add: rounded as by a division, or, where what
