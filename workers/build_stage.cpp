@@ -80,13 +80,11 @@ void BuildStage::start_build(const wire::Lease& lease, bool unscheduled) {
 
 void BuildStage::built(uint64_t lease, bool unscheduled, const Report& report) {
   Candidate& candidate = *candidates_.at(lease);
-  // Once more, as runs are: it may have been the kernel, short of memory, and a blameless candidate.
-  if (killed_from_outside(report) && !std::exchange(candidate.again, true))
-    return start_build(candidate.lease, unscheduled);
+  if (candidate.attempts.again(report)) return start_build(candidate.lease, unscheduled);
   if (report.end == Report::End::kLost) return lose(lease, describe(report));
   Reply reply = reply_of(report, /*build=*/true);
   if (reply.outcome == Outcome::kOk) {
-    candidate.again = false;
+    candidate.attempts = {};
     // Builds that fail are not kept: the next worker or release may do better.
     artifacts_.add(ArtifactCache::key_of(candidate.lease, unscheduled), reply.artifact);
     (unscheduled ? candidate.reference : candidate.artifact) = std::move(reply.artifact);

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "tracker/wire.h"
+#include "workers/child_reply.h"
 #include "workers/jobs.h"
 #include "workers/packets.h"
 
@@ -21,7 +22,7 @@ struct Candidate {
   int object = -1;     // memory file of the shared object
   Artifact reference;  // where the lease is of one part
   double build_seconds = 0;
-  bool again = false;  // this build is a second attempt
+  Attempts attempts;  // of this build
 
   explicit Candidate(wire::Lease its) : lease(std::move(its)) {}
   ~Candidate() {

@@ -1,6 +1,7 @@
 #include "workers/child_reply.h"
 
 #include <csignal>
+#include <utility>
 
 #include "core/support/error.h"
 #include "tracker/defaults.h"
@@ -46,5 +47,12 @@ bool killed_from_outside(const Report& report) {
   return report.end == Report::End::kLost ||
          (report.end == Report::End::kSignalled && report.code == SIGKILL);
 }
+
+bool Attempts::again(const Report& report) {
+  if (report.end == Report::End::kLost) return ++lost_ < kSupervisors;
+  return killed_from_outside(report) && second();
+}
+
+bool Attempts::second() { return !std::exchange(second_, true); }
 
 }  // namespace lathe::worker

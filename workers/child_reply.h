@@ -22,6 +22,23 @@ int signal_of(const Report& report);
 /// Killed by somebody else, as far as one can tell: the system short of memory, or a person.
 bool killed_from_outside(const Report& report);
 
+/// How often a task of a child's has been tried. What ended it may have been the kernel, short of memory, and
+/// not its candidate.
+class Attempts {
+ public:
+  /// Whether to try once more: after one child that was killed, and whenever a supervisor died, of which
+  /// `kSupervisors` are tried. Of these nothing is known of the candidate, and no worker ends for one or two.
+  bool again(const Report& report);
+  /// Whether a second attempt is left, which is taken.
+  bool second();
+
+  static constexpr int kSupervisors = 5;
+
+ private:
+  int lost_ = 0;
+  bool second_ = false;
+};
+
 /// Before the reasons of failures that are not the candidate's.
 inline constexpr std::string_view kUnscheduled = "the unscheduled program: ";
 

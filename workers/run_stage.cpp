@@ -72,7 +72,7 @@ std::string RunStage::case_key(const wire::Lease& lease) const {
 void RunStage::start(std::unique_ptr<Candidate> candidate) {
   CHECK(!busy(), "lease {} cannot run now", candidate->lease.lease);
   running_ = std::move(candidate);
-  again_ = false;
+  attempts_ = {};
   first_ = {};
   attempt([&] { next_step(); });
 }
@@ -131,8 +131,8 @@ void RunStage::start_reference() {
 }
 
 void RunStage::reference_built(const Report& report) {
-  if (killed_from_outside(report) && !std::exchange(again_, true)) return start_reference();
-  again_ = false;
+  if (attempts_.again(report)) return start_reference();
+  attempts_ = {};
   if (report.end == Report::End::kLost) return lose_run(describe(report));
   Reply reply = reply_of(report, /*build=*/true);
   if (reply.outcome != Outcome::kOk) return case_failed(reply.message);
@@ -164,8 +164,8 @@ void RunStage::start_reference_run() {
 
 void RunStage::reference_ran(const Report& report) {
   // Once: a reference that takes all memory is killed each time.
-  if (killed_from_outside(report) && !std::exchange(again_, true)) return start_reference_run();
-  again_ = false;
+  if (attempts_.again(report)) return start_reference_run();
+  attempts_ = {};
   if (report.end == Report::End::kLost) return lose_run(describe(report));
   const Reply reply = reply_of(report, /*build=*/false);
   if (reply.outcome != Outcome::kOk) return case_failed(reply.message);
@@ -212,11 +212,10 @@ bool RunStage::was_stolen_from(const Report& report) const {
 }
 
 void RunStage::measured(const Report& report) {
-  // Once more: it may have been the kernel, short of memory, and a blameless candidate.
-  if (killed_from_outside(report) && !std::exchange(again_, true)) return start_measuring();
+  if (attempts_.again(report)) return start_measuring();
   if (report.end == Report::End::kLost) return lose_run(describe(report));
   Reply reply = reply_of(report, /*build=*/false);
-  if (reply.outcome == Outcome::kOk && was_stolen_from(report) && !std::exchange(again_, true)) {
+  if (reply.outcome == Outcome::kOk && was_stolen_from(report) && attempts_.second()) {
     first_ = reply.disturbance;
     // Its samples are not used, but the job's report counts them.
     first_.disturbed = first_.taken;

@@ -56,7 +56,7 @@ class RunStage {
   Sandbox reference_builder_, runner_;
   std::unique_ptr<Candidate> running_;  // null: nothing runs, or the canaries do
   Step step_ = Step::kMeasure;
-  bool again_ = false;       // this measurement is a second attempt
+  Attempts attempts_;        // of what runs
   wire::Disturbance first_;  // of the first attempt, when it was stolen from
   const double timer_seconds_ = timer_seconds();
   const ProcessorSensors sensors_{""};

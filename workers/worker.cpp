@@ -161,8 +161,8 @@ class Worker {
     // So that BYE gets there: without it the tracker waits for the leases of a worker that is gone.
     client_.flush(std::chrono::milliseconds(1000));
     if (!unable_.empty())
-      throw Unfit(
-          fmt::format("worker {} cannot build or run anything here, twice in a row: {}", name_, unable_));
+      throw Unfit(fmt::format("worker {} cannot build or run anything here, however often it is tried: {}",
+                              name_, unable_));
     if (!refused_.empty())
       throw ServiceError(
           fmt::format("the tracker at {} refuses this worker: {}", settings_.tracker, refused_));

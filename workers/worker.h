@@ -33,8 +33,8 @@ struct WorkerSettings {
 
 /// Serves until SIGTERM or SIGINT: the first lets the trial being measured end, the second hands everything
 /// back. Connects again and again while the tracker is away. Throws Error when the tracker refuses this
-/// worker for good, and Unfit, with all handed back, when this machine fails twice in a row. REQUIRES: a
-/// single thread, for it blocks those signals and reads them from a descriptor.
+/// worker for good, and Unfit, with all handed back, when this machine fails however often one candidate is
+/// tried. REQUIRES: a single thread, for it blocks those signals and reads them from a descriptor.
 void serve(const WorkerSettings& settings);
 
 }  // namespace lathe::worker

@@ -127,16 +127,27 @@ Pipeline::Ended build_with_deaths(int deaths) {
   return first_end(pipeline);
 }
 
-TEST(LostSupervisors, ABuildIsTriedOnceMore) {
-  const Pipeline::Ended ended = build_with_deaths(1);
+TEST(LostSupervisors, ABuildIsTriedAgain) {
+  const Pipeline::Ended ended = build_with_deaths(Attempts::kSupervisors - 1);
   EXPECT_FALSE(ended.lost);
   EXPECT_EQ(ended.report.outcome, Outcome::kOk) << ended.report.message;
 }
 
-TEST(LostSupervisors, ABuildIsLostWithTwo) {
-  const Pipeline::Ended ended = build_with_deaths(2);
+TEST(LostSupervisors, ABuildIsLostWithFive) {
+  const Pipeline::Ended ended = build_with_deaths(Attempts::kSupervisors);
   EXPECT_TRUE(ended.lost);
   EXPECT_EQ(ended.report.message, "its supervisor was killed by signal 9 (Killed)");
+}
+
+TEST(LostSupervisors, CountApartFromChildren) {
+  const Report lost{.end = Report::End::kLost}, killed{.end = Report::End::kSignalled, .code = SIGKILL};
+  const Report crashed{.end = Report::End::kSignalled, .code = SIGSEGV};
+  Attempts attempts;
+  EXPECT_FALSE(attempts.again(crashed));
+  EXPECT_TRUE(attempts.again(killed));
+  for (int i = 1; i < Attempts::kSupervisors; ++i) EXPECT_TRUE(attempts.again(lost)) << i;
+  EXPECT_FALSE(attempts.again(lost));
+  EXPECT_FALSE(attempts.again(killed));
 }
 
 TEST(LostSupervisors, NothingIsSaidOfCandidatesWhereNoneLives) {
