@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <map>
 #include <set>
+#include <tuple>
 
 #include "core/support/printable.h"
 #include "core/support/text.h"
@@ -17,7 +18,13 @@ std::optional<DeviceClass> choose_device_class(const FarmStatus& farm, const std
   const std::string backend = target.substr(0, target.find(':'));
   // A target that is its backend alone, "cpu": each class compiles for what its workers say.
   const bool any_processor = target == backend;
-  std::map<std::string, std::pair<uint32_t, DeviceClass>> classes;  // by name, with their slots
+  // The class with most slots: the search that has most to measure with ends first. What drained workers
+  // have counts only between classes of such: they may be back before the job begins to measure.
+  struct Class {
+    DeviceClass device;
+    uint32_t answering = 0, slots = 0;  // of those that answer, and of all
+  };
+  std::map<std::string, Class> classes;  // by name
   std::set<std::string> names, outdated, wanting;
   for (const WorkerStatus& worker : farm.workers) {
     DeviceClass device = device_class_of(worker.device);
@@ -37,10 +44,9 @@ std::optional<DeviceClass> choose_device_class(const FarmStatus& farm, const std
       continue;
     }
     const std::string name = device.name;
-    const auto known = classes.try_emplace(name, 0, std::move(device)).first;
-    // The class with most slots: the search that has most to measure with ends first. A drained worker
-    // counts: it may be back before the job begins to measure.
-    known->second.first += worker.slots;
+    Class& its = classes.try_emplace(name, Class{std::move(device)}).first->second;
+    its.slots += worker.slots;
+    if (worker.state() == "ready" && !worker.mute) its.answering += worker.slots;
   }
   if (classes.empty()) {
     const std::string platform = any_processor ? backend : platform_of(target);
@@ -62,8 +68,11 @@ std::optional<DeviceClass> choose_device_class(const FarmStatus& farm, const std
     return std::nullopt;
   }
   return std::max_element(classes.begin(), classes.end(),
-                          [](const auto& a, const auto& b) { return a.second.first < b.second.first; })
-      ->second.second;
+                          [](const auto& a, const auto& b) {
+                            return std::tie(a.second.answering, a.second.slots) <
+                                   std::tie(b.second.answering, b.second.slots);
+                          })
+      ->second.device;
 }
 
 }  // namespace lathe::tracker

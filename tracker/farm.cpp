@@ -355,7 +355,10 @@ void Farm::tick() {
             /*lied=*/false);
       continue;
     }
-    if (!peer.empty()) send(peer, wire::Cancel{id});
+    if (!peer.empty()) {
+      send(peer, wire::Cancel{id});
+      if (!is_race) workers_.at(peer).mute = true;
+    }
     // Unclaimed after a restart of ours, a lease says nothing against its candidate.
     release(id, /*lost=*/!peer.empty());
   }

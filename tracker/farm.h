@@ -138,6 +138,7 @@ struct WorkerStatus {
   std::vector<std::string> backends;
   uint32_t slots = 0;
   uint32_t leases = 0;
+  bool mute = false;  // it let a lease pass its time, and has measured nothing since
   Time silent{0};
   bool drained = false;
   db::WorkerHealth health;         // its times are not set
@@ -223,6 +224,7 @@ class Farm {
     uint32_t slots = 0;
     bool capped = false;   // it asks for more than its key may hold
     uint32_t overdue = 0;  // leases that it let pass their time
+    bool mute = false;     // the last of them has come after its last measurement
     Time heard{0}, joined{0};
     std::optional<Time> canary;   // the last
     Time sung = Time::min() / 2;  // up to when its canaries are paid for (may_sing)

@@ -82,6 +82,7 @@ FarmStatus Farm::status(Time now) const {
                               .backends = worker.backends,
                               .slots = worker.slots,
                               .leases = static_cast<uint32_t>(worker.leases.size()),
+                              .mute = worker.mute,
                               .silent = now - worker.heard,
                               .drained = worker.drained,
                               .health = health.row(),

@@ -204,6 +204,25 @@ TEST(DeviceClass, OfTheWorkersThatFitTheOneWithTheMostSlots) {
   EXPECT_EQ(why, "no worker is cpu/aarch64: start one with `tune worker --tracker ...` on such a machine");
 }
 
+TEST(DeviceClass, WorkersThatAnswerComeBeforeThoseThatLetLeasesPass) {
+  Fleet fleet;
+  std::string why;
+  const auto choice = [&] {
+    return choose_device_class(fleet.farm.status(fleet.now), "cpu", "", {}, why).value().name;
+  };
+  fleet.join("p", 2, 100ms, "Zen");
+  fleet.join("q", 3, 10'000s, "Core");
+  EXPECT_EQ(choice(), "Core, 8 cores");
+  fleet.submit("a", 1, 1, "Core, 8 cores");
+  fleet.pass(defaults::kLeaseLimit + 1s);
+  fleet.step(Tick{});
+  EXPECT_EQ(choice(), "Zen, 8 cores");
+  fleet.pace["q"] = 100ms;
+  fleet.submit("a", 1, 1, "Core, 8 cores");
+  fleet.pass(10s);
+  EXPECT_EQ(choice(), "Core, 8 cores") << "it has measured since";
+}
+
 TEST(DeviceClass, AnOlderReleasesDeviceIsNamed) {
   FarmStatus farm;
   farm.workers.push_back({.name = "old",
