@@ -79,5 +79,14 @@ TEST(ResolveTarget, SaysWhatIsUnknown) {
   EXPECT_EQ(message_of("cpu:vector=200"), "target: vector=200: must be a power of two");
   EXPECT_EQ(message_of("cpu:vector=1024"), "target: vector=1024 must be 128, 256 or 512");
 }
+
+TEST(ResolveTarget, RefusesWhatNoKernelCanBeCalledBy) {
+  const std::string x86 = "cpu:triple=x86_64-unknown-linux-gnu,";
+  EXPECT_EQ(message_of(x86 + "mattr=+soft-float"),
+            "target: code for x86_64 needs -soft-float, which this one is without");
+  EXPECT_EQ(message_of(x86 + "mattr=-sse"), "target: code for x86_64 needs +sse2, which this one is without");
+  EXPECT_EQ(message_of(x86 + "mcpu=pentium4"),
+            "target: code for x86_64 needs +64bit, which this one is without");
+}
 }  // namespace
 }  // namespace lathe::codegen

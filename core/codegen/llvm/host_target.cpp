@@ -66,6 +66,9 @@ void set_vectors(Target& target) {
     target.vector_registers = 32;
     return;
   }
+  // Kernels pass and return numbers in these registers; without them LLVM emits other calls, or none for ever.
+  for (const char* needed : {"+64bit", "+sse2", "-soft-float"})
+    if (!has(needed)) fail("target: code for x86_64 needs {}, which this one is without", needed);
   // avx512f alone has neither narrower vectors nor lanes of 8 and 16 bits.
   bool avx512 = has("+avx512f") && has("+avx512vl") && has("+avx512bw") && has("+avx512dq");
   target.vector_bits = avx512 ? 512 : has("+avx") ? 256 : 128;
