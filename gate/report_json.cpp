@@ -171,17 +171,19 @@ std::string sarif_text(const Report& report) {
 
 std::string history_text(const Report& report, const std::string& when) {
   std::string text;
-  for (const UnitResult& unit : report.result.units)
-    if (unit.pairs > 0)
-      text += json_line({{"when", when},
-                         {"revision", report.revision},
-                         {"unit", unit.unit.name},
-                         {"target", unit.unit.target()},
-                         {"device", report.device},
-                         {"threads", report.threads},
-                         {"seconds", median(unit.candidate_seconds)},
-                         {"verdict", to_string(unit.verdict)}}) +
-              "\n";
+  for (const UnitResult& unit : report.result.units) {
+    if (unit.pairs == 0) continue;
+    Json line = {{"when", when},
+                 {"revision", report.revision},
+                 {"unit", unit.unit.name},
+                 {"target", unit.unit.target()},
+                 {"device", report.device},
+                 {"threads", report.threads},
+                 {"seconds", median(unit.candidate_seconds)},
+                 {"verdict", to_string(unit.verdict)}};
+    if (!unit.unit.candidate.shapes.empty()) line["shapes"] = unit.unit.candidate.shapes;
+    text += json_line(line) + "\n";
+  }
   return text;
 }
 

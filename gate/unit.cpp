@@ -1,10 +1,13 @@
 #include "gate/unit.h"
 
 #include <algorithm>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "core/runtime/plan_dims.h"
 #include "core/support/error.h"
+#include "core/support/text.h"
 
 namespace lathe::gate {
 namespace {
@@ -67,6 +70,11 @@ void settle(Side& side, std::vector<int64_t> dims) {
   Plan bound = side.head.plan;
   runtime::bind_dims(side.head.plan, dims, bound);
   side.head.plan = std::move(bound);
+  std::vector<std::string> shapes;
+  for (const runtime::Port& input : side.head.plan.inputs)
+    shapes.push_back(input.name + " " +
+                     open_shape_text(side.head.plan, side.head.plan.values[input.value].shape));
+  side.shapes = join_text(shapes, ", ");
   side.dims = std::move(dims);
 }
 

@@ -14,6 +14,7 @@ struct Side {
   std::string of;    // the file that it comes from, for people: itself, or a database
   runtime::ModuleHead head;
   std::vector<int64_t> dims;  // that the module leaves open, in the order of its plan
+  std::string shapes;         // "x (1, 128), y (1,)": of its inputs, where it leaves some open
 };
 
 struct Unit {

@@ -31,6 +31,7 @@ struct Point {
 struct SeriesName {
   std::string unit, target, device;
   int64_t threads = 1;
+  std::string shapes;  // of the inputs of a module with open dimensions
   auto operator<=>(const SeriesName&) const = default;
 };
 
@@ -50,7 +51,8 @@ void add_line(const std::string& line, History& history) {
   if (!threads.is_number_unsigned() || threads.get<uint64_t>() > INT32_MAX)
     fail("threads is no number of them");
   // Each series by itself: a level of another device is no change.
-  auto& points = history[{json.at("unit"), json.at("target"), json.at("device"), threads}];
+  auto& points =
+      history[{json.at("unit"), json.at("target"), json.at("device"), threads, json.value("shapes", "")}];
   if (points.size() == 2 * kMostPoints) points.erase(points.begin(), points.end() - kMostPoints);
   points.push_back(point);
 }
@@ -86,8 +88,9 @@ std::string revision_text(const Point& point) {
 std::string series_text(const SeriesName& name, const std::vector<Point>& points,
                         const std::vector<gate::ChangePoint>& changes) {
   std::string text =
-      fmt::format("{}, {}, {} thread{}, {}\n  {} points, {} .. {}, now {}\n", name.unit, name.target,
-                  name.threads, name.threads == 1 ? "" : "s", name.device, points.size(), points.front().when,
+      fmt::format("{}{}, {}, {} thread{}, {}\n  {} points, {} .. {}, now {}\n", name.unit,
+                  name.shapes.empty() ? "" : " of " + name.shapes, name.target, name.threads,
+                  name.threads == 1 ? "" : "s", name.device, points.size(), points.front().when,
                   points.back().when, duration_text(points.back().seconds));
   for (const gate::ChangePoint& change : changes)
     text += fmt::format("  {}{}: {} -> {}, {:+.1f}%, p {:.1e}\n", points[change.at].when,
@@ -100,6 +103,7 @@ Json series_json(const SeriesName& name, const std::vector<Point>& points,
                  const std::vector<gate::ChangePoint>& changes) {
   Json json = {{"unit", name.unit},       {"target", name.target},   {"device", name.device},
                {"threads", name.threads}, {"points", points.size()}, {"changes", Json::array()}};
+  if (!name.shapes.empty()) json["shapes"] = name.shapes;
   for (const gate::ChangePoint& change : changes)
     json["changes"].push_back({{"at", change.at},
                                {"when", points[change.at].when},

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/support/temporary_folder.h"
+#include "core/support/text.h"
 #include "db/store.h"
 #include "tests/cli/tune.h"
 #include "tests/runtime/test_module.h"
@@ -356,6 +357,21 @@ TEST_F(TimelineCommand, FindsTheNightOfAChange) {
   EXPECT_THAT(
       finished.output,
       HasSubstr("still, cpu, 1 thread, host\n  40 points, night 0 .. night 39, now 1.0 s\n  no change\n"));
+}
+
+TEST_F(TimelineCommand, TellsShapesApart) {
+  std::string history = nights("net", {{10, 1}});
+  for (const char* shapes : {"x (1, 8)", "x (2, 8)"})
+    for (const std::string& line : split_text(nights("net", {{10, 1}}), '\n')) {
+      if (line.empty()) continue;
+      nlohmann::json json = nlohmann::json::parse(line);
+      json["shapes"] = shapes;
+      history += json.dump() + "\n";
+    }
+  write_file(folder_ + "h.jsonl", history);
+  const Finished finished = tune("timeline " + folder_ + "h.jsonl");
+  for (const char* begin : {"net, cpu", "net of x (1, 8), cpu", "net of x (2, 8), cpu"})
+    EXPECT_THAT(finished.output, HasSubstr(std::string(begin) + ", 1 thread, host\n  10 points"));
 }
 
 /// A history comes from wherever the nights ran.

@@ -167,6 +167,10 @@ TEST(GateReport, HistoryHasALineForEachMeasuredUnit) {
   EXPECT_EQ(line["unit"], "slow");
   EXPECT_EQ(line["when"], "2026-11-23T08:00:00Z");
   EXPECT_NEAR(line["seconds"], 0.0021, 1e-12);
+  EXPECT_FALSE(line.contains("shapes"));
+  Report one = report();
+  one.result.units[0].unit.candidate.shapes = "x (1, 128)";
+  EXPECT_THAT(history_text(one, ""), HasSubstr("\"shapes\":\"x (1, 128)\""));
 }
 
 class ReportOfAGpu : public testing::Test {
