@@ -112,8 +112,8 @@ Principal Api::Impl::authorize(const Request& request, const Route* route) {
   // Roles are in order: each may do all that those before it may (principals.h).
   if (route && principal->role < route->role)
     throw Refused{403,
-                  fmt::format("{} is a {}, and this needs a {}", principal->name, to_string(principal->role),
-                              to_string(route->role)),
+                  fmt::format("{} has the role {}, and this needs {}", principal->name,
+                              to_string(principal->role), to_string(route->role)),
                   {}};
   return *principal;
 }
@@ -139,7 +139,10 @@ Response Api::Impl::dispatch(const Request& request) {
   const Route* route = find(request, part, known_path);
   if (!route)
     // After admit(): who is unknown was told 401 whatever the path, and learns nothing of what there is.
-    throw Refused{known_path ? 405 : 404, "there is nothing here; GET /openapi.json lists what is", {}};
+    throw Refused{known_path ? 405 : 404,
+                  known_path ? "not by this method; GET /openapi.json lists which there are"
+                             : "there is nothing here; GET /openapi.json lists what is",
+                  {}};
   // Asked again: a token may have been revoked while a body came.
   const Principal principal = authorize(request, route);
   // An upload was let in by admit(), and was charged as it came.

@@ -138,7 +138,8 @@ struct WorkerStatus {
   std::vector<std::string> backends;
   uint32_t slots = 0;
   uint32_t leases = 0;
-  bool mute = false;  // it let a lease pass its time, and has measured nothing since
+  bool mute = false;         // it let a lease pass its time, and has measured nothing since
+  bool runner_only = false;  // others build for it
   Time silent{0};
   bool drained = false;
   db::WorkerHealth health;         // its times are not set

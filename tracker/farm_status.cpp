@@ -83,6 +83,7 @@ FarmStatus Farm::status(Time now) const {
                               .slots = worker.slots,
                               .leases = static_cast<uint32_t>(worker.leases.size()),
                               .mute = worker.mute,
+                              .runner_only = worker.runner_only,
                               .silent = now - worker.heard,
                               .drained = worker.drained,
                               .health = health.row(),

@@ -393,7 +393,7 @@ JobKeeper::Choice JobKeeper::find_device(const db::ServedJob& job, const FarmSta
     // that keys the store.
     const bool any_processor = request.target.find(':') == std::string::npos;
     const std::string target = any_processor ? request.target : settings_.resolve_target(request.target);
-    choice.device = choose_device_class(farm, target, wanted, needs, choice.why);
+    choice.device = choose_device_class(farm, target, wanted, needs, settings_.lacking, choice.why);
     if (choice.device && !any_processor) {
       // The numbers were measured with what the worker compiles for by itself.
       if (choice.device->target != target) choice.device->machine = "";

@@ -20,6 +20,7 @@
 
 #include "db/store.h"
 #include "tracker/defaults.h"
+#include "tracker/device_choice.h"
 #include "tracker/device_class.h"
 #include "tracker/farm_client.h"
 #include "tracker/needs.h"
@@ -34,6 +35,7 @@ struct KeeperSettings {
   std::vector<std::string> searcher;  // the command; its descriptor 3 is the link (search_link.h)
   /// The complete text of a target that names a processor. Throws Error for one that does not exist.
   std::function<std::string(const std::string&)> resolve_target;
+  LackingFeatures lacking;                           // empty: any CPU of the architecture will do
   std::function<void(const std::string& line)> log;  // from any thread; may be empty
   /// What all jobs of an owner may keep, in bytes. From any thread; empty: what is usual.
   std::function<uint64_t(const std::string& owner)> kept_bytes;

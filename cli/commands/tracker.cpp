@@ -6,9 +6,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <charconv>
 #include <chrono>
 #include <filesystem>
+#include <iterator>
 #include <thread>
 
 #include "cli/command.h"
@@ -129,12 +131,27 @@ void settle_places(TrackerFlags& flags) {
   flags.artifacts = flags.database + "-artifacts";
 }
 
+/// What code for the target uses and a device of the other lacks; nothing where its worker names none that we
+/// know, which its first build will tell.
+std::vector<std::string> lacking_features(const std::string& target, const std::string& device_target) {
+  std::vector<std::string> lacking;
+  try {
+    const std::vector<std::string> used = codegen::cpu_features(codegen::resolve_target(target)),
+                                   there = codegen::cpu_features(codegen::resolve_target(device_target));
+    std::set_difference(used.begin(), used.end(), there.begin(), there.end(), std::back_inserter(lacking));
+  } catch (const Error&) {
+    return {};
+  }
+  return lacking;
+}
+
 tracker::KeeperSettings keeper_settings(const TrackerFlags& flags, tracker::Principals& principals) {
   return {.database = flags.database,
           .folder = flags.files,
           .searches = static_cast<size_t>(flags.searches),
           .searcher = {"/proc/self/exe", "internal-search", fmt::format("{}", getpid())},
           .resolve_target = [](const std::string& text) { return to_text(codegen::resolve_target(text)); },
+          .lacking = lacking_features,
           .log = log_line,
           .kept_bytes = [&principals](const std::string& owner) { return principals.kept_bytes(owner); }};
 }

@@ -175,7 +175,7 @@ TEST(DeviceClass, OfTheWorkersThatFitTheOneWithTheMostSlots) {
   const auto choose = [&](const std::string& target, const std::string& wanted,
                           const std::map<std::string, std::string>& needs = {}) {
     const auto found =
-        choose_device_class(fleet.farm.status(fleet.now), target, wanted, parse_needs(needs), why);
+        choose_device_class(fleet.farm.status(fleet.now), target, wanted, parse_needs(needs), {}, why);
     return found ? found->name : "";
   };
   EXPECT_EQ(choose("cpu", ""), "");
@@ -208,7 +208,7 @@ TEST(DeviceClass, WorkersThatAnswerComeBeforeThoseThatLetLeasesPass) {
   Fleet fleet;
   std::string why;
   const auto choice = [&] {
-    return choose_device_class(fleet.farm.status(fleet.now), "cpu", "", {}, why).value().name;
+    return choose_device_class(fleet.farm.status(fleet.now), "cpu", "", {}, {}, why).value().name;
   };
   fleet.join("p", 2, 100ms, "Zen");
   fleet.join("q", 3, 10'000s, "Core");
@@ -223,13 +223,46 @@ TEST(DeviceClass, WorkersThatAnswerComeBeforeThoseThatLetLeasesPass) {
   EXPECT_EQ(choice(), "Core, 8 cores") << "it has measured since";
 }
 
+TEST(DeviceClass, NoneThatLacksWhatTheTargetsCodeUses) {
+  Fleet fleet;
+  std::string why;
+  const LackingFeatures lacking = [](const std::string& target, const std::string& device) {
+    const bool able = target.ends_with("znver4") ? device.ends_with("Zen") : true;
+    return able ? std::vector<std::string>() : std::vector<std::string>{"avx512_bf16", "sse4a"};
+  };
+  const auto choose = [&](const std::string& cpu) {
+    const auto found = choose_device_class(fleet.farm.status(fleet.now),
+                                           "cpu:triple=x86_64-linux-gnu,mcpu=" + cpu, "", {}, lacking, why);
+    return found ? found->name : "";
+  };
+  fleet.join("q", 3, 100ms, "Core");
+  EXPECT_EQ(choose("haswell"), "Core, 8 cores");
+  EXPECT_EQ(choose("znver4"), "");
+  EXPECT_EQ(why, "no device runs code for this target; Core, 8 cores lacks avx512_bf16, sse4a");
+  fleet.join("p", 2, 100ms, "Zen");
+  EXPECT_EQ(choose("znver4"), "Zen, 8 cores");
+}
+
+TEST(DeviceClass, ARunnerLeavesTheCpuToTheJob) {
+  FarmStatus farm;
+  farm.workers.push_back({.name = "board",
+                          .device = R"({"model": "A76", "cores": 4, "architecture": "x86_64"})",
+                          .backends = {"cpu"},
+                          .runner_only = true});
+  std::string why;
+  EXPECT_FALSE(choose_device_class(farm, "cpu", "", {}, {}, why));
+  EXPECT_EQ(why,
+            "the workers board only run code, and do not say which CPU they are: name it, as in "
+            "--target cpu:mcpu=NAME");
+}
+
 TEST(DeviceClass, AnOlderReleasesDeviceIsNamed) {
   FarmStatus farm;
   farm.workers.push_back({.name = "old",
                           .device = R"({"model": "Zen", "cores": 8, "architecture": "x86_64"})",
                           .backends = {"cpu"}});
   std::string why;
-  EXPECT_FALSE(choose_device_class(farm, "cpu", "", {}, why));
+  EXPECT_FALSE(choose_device_class(farm, "cpu", "", {}, {}, why));
   EXPECT_EQ(why,
             "of an older release, which does not say what it compiles for, are the workers old: update them");
 }

@@ -10,6 +10,7 @@ import hashlib
 import http.client
 import json
 import os
+import resource
 import signal
 import socket
 import subprocess
@@ -165,6 +166,14 @@ def three_jobs_through_crashes(service):
     module = run("fetch", jobs[1], "--out", out, *service.as_user("alice"))
     check("dqn" in run("run", "--model", module, "--out", out + "/results") or os.path.exists(out),
           "the module does not run")
+    def with_small_files():
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))
+
+    small = subprocess.run([TUNE, "fetch", jobs[1], "--out", out + "/small", *service.as_user("alice")],
+                           capture_output=True, text=True, preexec_fn=with_small_files)
+    check(small.returncode == 2 and f"cannot write {out}/small/dqn.lathe: File too large" in small.stderr,
+          f"a file that cannot be written is {small.returncode}, {small.stderr}")
     listed = json.loads(run("jobs", "--json", *service.as_user("alice")))["jobs"]
     check([j["owner"] for j in listed] == ["bob", "bob", "alice"], "a strange list of jobs")
     check(run("db", "check", "--db", service.database).endswith(": sound"), "the database is damaged")
@@ -185,6 +194,12 @@ def pause_and_cancel(service):
     check(service.call("POST", f"/v1/jobs/{job}/resume", "alice")[0] == 200, "a paused job cannot go on")
     before = service.job(job)["trials"]
     wait_for("more results", lambda: service.job(job)["trials"] > before + 3)
+    watching = subprocess.Popen([TUNE, "watch", job, *service.as_user("alice")], stdout=subprocess.DEVNULL,
+                                stderr=subprocess.PIPE, text=True)
+    time.sleep(2)
+    watching.send_signal(signal.SIGINT)
+    said = watching.communicate()[1]
+    check(f"tune cancel {job} {' '.join(service.as_user('alice'))}\n" in said, f"who leaves is told {said!r}")
     check(service.call("POST", f"/v1/jobs/{job}/cancel", "bob")[0] == 403, "bob ended alice's job")
     check(service.call("POST", f"/v1/jobs/{job}/cancel", "root")[0] == 200, "an admin could not end a job")
     check(service.call("POST", f"/v1/jobs/{job}/cancel", "root")[0] == 409, "a job ended twice")
@@ -209,7 +224,7 @@ def drains(service):
     check({t["worker"] for t in trials} == {"w2"}, "a drained worker worked")
     check("lathe_workers_drained 1" in service.call("GET", "/metrics", "ci")[1], "the metrics know no drained worker")
     check("drained" in run("jobs", "--devices", *service.as_user("ci")), "the list of devices does not say it")
-    check("this needs a admin" in run("drain", "w2", *service.as_user("alice"), code=5), "alice drained a worker")
+    check("this needs admin" in run("drain", "w2", *service.as_user("alice"), code=5), "alice drained a worker")
     check("no worker `w3`" in run("drain", "w3", *service.as_user("root"), code=2), "there is a w3")
     check(run("drain", "w1", "--undo", *service.as_user("root")) == "worker w1 is ready", "w1 does not work again")
     check(run("trust", "w2", *service.as_user("root")) == "worker w2 is ready", "w2 is not trusted")
@@ -389,6 +404,7 @@ def bad_flags(service):
         *[(2, [command, "", *url], "JOB is empty") for command in ("watch", "fetch", "resume", "cancel")],
         (2, ["submit", "--model", "no.onnx", *url], "cannot read no.onnx"),
         (2, ["--model", "dqn", "--db", "x.db", *url], "--tracker"),
+        (2, ["submit", "--model", "dqn", "--whole-model", "10s", *url], "--whole-model"),
     ]
     with open(service.path("junk.onnx"), "wb") as file:
         file.write(os.urandom(30000))
