@@ -6,9 +6,9 @@
 
 #include <cerrno>
 #include <cstdio>
-#include <cstring>
 #include <system_error>
 
+#include "core/support/disk.h"
 #include "core/support/error.h"
 #include "core/support/text.h"
 
@@ -23,14 +23,14 @@ void require_private(const std::string& path) {
 void save_secret(const std::string& path, const std::string& text) {
   // Never over another secret, and never readable by others, not even for a moment.
   const int file = open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-  if (file < 0) fail("cannot write {}: {}", path, strerror(errno));
+  if (file < 0) fail_to_write(path, errno);
   const ssize_t written = write(file, text.data(), text.size());
   int error = written < 0 ? errno : written < static_cast<ssize_t>(text.size()) ? ENOSPC : 0;
   if (close(file) != 0 && error == 0) error = errno;
   if (error == 0) return;
   // A part of a secret is none, and would keep the next try from making the file.
   unlink(path.c_str());
-  fail("cannot write {}: {}", path, strerror(error));
+  fail_to_write(path, error);
 }
 
 void save_keys(const std::string& path, const wire::KeyPair& keys) {

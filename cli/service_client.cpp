@@ -18,6 +18,7 @@
 #include "cli/keys.h"
 #include "cli/messages.h"
 #include "core/support/bounded_json.h"
+#include "core/support/disk.h"
 #include "core/support/error.h"
 #include "core/support/service_error.h"
 #include "core/support/text.h"
@@ -60,6 +61,7 @@ struct Received {
   std::string body = {};
   size_t bytes = 0;
   bool too_long = false;
+  int unwritten = 0;  // an errno: why the file takes no more
 
   static size_t take(char* bytes, size_t, size_t count, void* received) {
     auto& self = *static_cast<Received*>(received);
@@ -67,7 +69,11 @@ struct Received {
     self.too_long = self.bytes > self.limit;
     // Any other number than `count` has curl end the request.
     if (self.too_long) return 0;
-    if (self.file) return fwrite(bytes, 1, count, self.file);
+    if (self.file) {
+      const size_t written = fwrite(bytes, 1, count, self.file);
+      if (written < count) self.unwritten = errno;
+      return written;
+    }
     self.body.append(bytes, count);
     return count;
   }
@@ -141,6 +147,7 @@ struct ServiceClient::Impl {
   }
 
   /// Returns the status. Throws ServiceError when there is no answer, or too long a one.
+  /// Where the file takes no more, returns 0: it is the caller's, who knows its name.
   long perform(Call& call, Received* received = nullptr) const {
     call.set(CURLOPT_HTTPHEADER, call.headers);
     if (received) {
@@ -150,6 +157,7 @@ struct ServiceClient::Impl {
     const CURLcode code = curl_easy_perform(call.curl);
     if (received && received->too_long)
       throw ServiceError(fmt::format("{}: its answer is longer than {} MiB", url, received->limit >> 20));
+    if (received && received->unwritten) return 0;
     if (code != CURLE_OK) throw ServiceError(problem_of(call, code));
     long status = 0;
     curl_easy_getinfo(call.curl, CURLINFO_RESPONSE_CODE, &status);
@@ -253,16 +261,17 @@ void ServiceClient::download(const std::string& path, const std::string& file) {
   const std::string partial = fmt::format("{}.{}.partial", file, getpid());
   try {
     const File bytes(fopen(partial.c_str(), "wb"));
-    if (!bytes) fail("cannot write {}: {}", partial, strerror(errno));
+    if (!bytes) fail_to_write(file, errno);
     Impl::Call call;
     impl_->prepare(call, path);
     Received received{.limit = defaults::kFetchedLimit, .file = bytes.get()};
     const long status = impl_->perform(call, &received);
+    if (received.unwritten) fail_to_write(file, received.unwritten);
     if (status != 200) {
-      if (fflush(bytes.get()) != 0) fail("cannot write {}: {}", partial, strerror(errno));
+      if (fflush(bytes.get()) != 0) fail_to_write(file, errno);
       impl_->require_success(status, read_file(partial));
     }
-    if (fflush(bytes.get()) != 0) fail("cannot write {}: {}", partial, strerror(errno));
+    if (fflush(bytes.get()) != 0) fail_to_write(file, errno);
     // Whoever opens the file meanwhile finds the old one or the new one, whole (rename(2)).
     std::filesystem::rename(partial, file);
   } catch (...) {

@@ -4,7 +4,6 @@
 
 #include <cerrno>
 #include <cstdlib>
-#include <cstring>
 #include <filesystem>
 
 #include "core/support/disk.h"
@@ -35,7 +34,7 @@ void vacuum_into(Database& database, const std::string& file, const std::string&
   try {
     database.run("VACUUM INTO ?", {file});
   } catch (const DiskFullError&) {
-    fail("cannot write {}: {}", copy, std::strerror(ENOSPC));
+    fail_to_write(copy, ENOSPC);
   }
 }
 
@@ -70,7 +69,7 @@ void back_up(const std::string& path, const std::string& copy) {
   std::string partial = copy + ".partial-XXXXXX";
   const int file = mkstemp(partial.data());
   // SQLite would say that the database cannot be opened.
-  if (file < 0) fail("cannot write {}: {}", copy, std::strerror(errno));
+  if (file < 0) fail_to_write(copy, errno);
   close(file);
   try {
     // Of one moment, beside writers, which do not wait for it.

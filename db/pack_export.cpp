@@ -2,12 +2,12 @@
 
 #include <cerrno>
 #include <cstdlib>
-#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "core/support/bounded_json.h"
+#include "core/support/disk.h"
 #include "core/support/error.h"
 #include "db/conditions.h"
 #include "db/lines.h"
@@ -261,7 +261,7 @@ PackCounts export_pack(Store& store, const std::string& folder, const PackFilter
   // Beside it, thus on the same file system: rename(2) is one step.
   // By a name that nobody has: what is there may be the user's.
   std::string name = folder + ".partial-XXXXXX";
-  if (!mkdtemp(name.data())) fail("cannot write {}: {}", folder, std::strerror(errno));
+  if (!mkdtemp(name.data())) fail_to_write(folder, errno);
   const fs::path partial = name;
   try {
     const PackCounts counts = Exporter(store, partial, filter).run();

@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstring>
 #include <filesystem>
 #include <set>
 #include <tuple>
@@ -539,7 +538,7 @@ class CopyInWork {
     remove_abandoned(copy);
     do {
       close(std::exchange(file_, open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644)));
-      if (file_ < 0) fail("cannot write {}: {}", path_, strerror(errno));
+      if (file_ < 0) fail_to_write(path_, errno);
       flock(file_, LOCK_EX);
       // Who looked for abandoned ones may have taken it for one before it was locked.
     } while (!fs::exists(path_));

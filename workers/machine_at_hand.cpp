@@ -12,6 +12,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/codegen/host_target.h"
+#include "core/support/disk.h"
 #include "core/support/error.h"
 #include "core/support/text.h"
 #include "core/support/user_folder.h"
@@ -73,7 +74,7 @@ std::optional<KnownMachine> load(const std::string& path) {
 class Lock {
  public:
   explicit Lock(const std::string& path) : file_(open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600)) {
-    if (file_ < 0) fail("cannot write {}: {}", path, strerror(errno));
+    if (file_ < 0) fail_to_write(path, errno);
     // Two that measure at once measure each other.
     while (flock(file_, LOCK_EX) != 0)
       if (errno != EINTR) {

@@ -1,6 +1,7 @@
 #include "core/support/disk.h"
 
 #include <fcntl.h>
+#include <fmt/core.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -9,8 +10,15 @@
 #include <cstring>
 
 #include "core/support/error.h"
+#include "core/support/unfit.h"
 
 namespace lathe {
+
+void fail_to_write(const std::string& path, int error) {
+  const std::string problem = fmt::format("cannot write {}: {}", path, std::strerror(error));
+  if (error == ENOSPC || error == EDQUOT) throw Unfit(problem);
+  throw Error(problem);
+}
 
 void sync_to_disk(const std::string& path) {
   // fsync(2) is of the file, whichever descriptor it goes by; a folder's is of the names in it.
@@ -30,7 +38,7 @@ bool rename_unless_there(const std::string& from, const std::string& to) {
     if (rename(from.c_str(), to.c_str()) == 0) return true;
   }
   if (errno == EEXIST) return false;
-  fail("cannot write {}: {}", to, std::strerror(errno));
+  fail_to_write(to, errno);
 }
 
 }  // namespace lathe

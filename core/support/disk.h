@@ -1,9 +1,13 @@
-// What must outlive a loss of power.
+// What must outlive a loss of power, and disks that are full.
 #pragma once
 
 #include <string>
 
 namespace lathe {
+
+/// Throws "cannot write PATH: reason" for an `errno`: Unfit where the disk or the quota is full, which no
+/// other flag mends, else Error.
+[[noreturn]] void fail_to_write(const std::string& path, int error);
 
 /// The bytes of a file, or the names in a folder, are on the disk when this returns. Throws Error "cannot
 /// write PATH to its disk: reason".

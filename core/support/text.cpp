@@ -10,8 +10,8 @@
 #include <memory>
 #include <vector>
 
+#include "core/support/disk.h"
 #include "core/support/error.h"
-#include "core/support/unfit.h"
 
 namespace lathe {
 
@@ -85,11 +85,11 @@ int write_all(int fd, std::string_view bytes) {
 /// In place, without a file beside it.
 void write_special(const std::string& path, std::span<const std::string_view> pieces) {
   const int fd = open(path.c_str(), O_WRONLY | O_CLOEXEC);
-  if (fd < 0) fail("cannot write {}: {}", path, std::strerror(errno));
+  if (fd < 0) fail_to_write(path, errno);
   int error = 0;
   for (size_t i = 0; i < pieces.size() && !error; ++i) error = write_all(fd, pieces[i]);
   if (close(fd) != 0 && !error) error = errno;
-  if (error) fail("cannot write {}: {}", path, std::strerror(error));
+  if (error) fail_to_write(path, error);
 }
 }  // namespace
 
@@ -108,7 +108,7 @@ void write_file(const std::string& path, std::span<const std::string_view> piece
   std::string temporary = fmt::format("{}.{}.{}.tmp", path, getpid(), ++files_written);
   // Beside the file: a rename is one step only within a file system.
   int fd = open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
-  if (fd < 0) fail("cannot write {}: {}", path, std::strerror(errno));
+  if (fd < 0) fail_to_write(path, errno);
   int error = 0;
   for (size_t i = 0; i < pieces.size() && !error; ++i) error = write_all(fd, pieces[i]);
   if (!error && fsync(fd) != 0) error = errno;
@@ -117,9 +117,7 @@ void write_file(const std::string& path, std::span<const std::string_view> piece
   if (!error && rename(temporary.c_str(), path.c_str()) != 0) error = errno;
   if (error) {
     unlink(temporary.c_str());
-    const std::string problem = fmt::format("cannot write {}: {}", path, std::strerror(error));
-    if (error == ENOSPC || error == EDQUOT) throw Unfit(problem);
-    throw Error(problem);
+    fail_to_write(path, error);
   }
 }
 
