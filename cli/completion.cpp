@@ -6,6 +6,7 @@
 
 #include "cli/command.h"
 #include "cli/configuration.h"
+#include "cli/shell.h"
 #include "core/models/zoo.h"
 #include "core/support/text.h"
 
@@ -35,13 +36,6 @@ Offer offer_of(const Flag& flag) {
   if (flag.value_name == "DIR") return {.folders = true};
   if (flag.value_name.find("FILE") != std::string::npos || flag.value_name == "TEXT") return {.files = true};
   return {.words = flag.choices()};
-}
-
-/// In single quotes, for any of the shells. One of its own ends the quotes, stands by itself behind a
-/// backslash, and begins them again.
-std::string quoted(std::string text) {
-  for (size_t at = 0; (at = text.find('\'', at)) != std::string::npos; at += 4) text.replace(at, 1, "'\\''");
-  return "'" + text + "'";
 }
 
 // ---- bash

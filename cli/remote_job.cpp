@@ -2,11 +2,13 @@
 
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "cli/exit_codes.h"
 #include "cli/interrupt.h"
 #include "cli/messages.h"
 #include "cli/progress.h"
+#include "cli/shell.h"
 #include "core/support/bounded_json.h"
 #include "core/support/digest.h"
 #include "core/support/error.h"
@@ -111,9 +113,20 @@ std::string body_of(const tracker::JobRequest& request) {
   }
 }
 
+/// As a shell reads them, after a blank each.
+std::string flags_of(const ServicePlace& place) {
+  std::string text;
+  for (const auto& [flag, value] :
+       {std::pair("--tracker", place.url), {"--token-file", place.token_file}, {"--ca", place.authority}})
+    if (!value.empty()) text += fmt::format(" {} {}", flag, in_shell(value));
+  return text;
+}
+
 }  // namespace
 
 std::string submit_job(const TuneJob& job, const std::string& key, ServiceClient& service) {
+  if (job.choice_seconds > 0)
+    fail("--whole-model: times the model on the machine that builds it, which is a tracker's here");
   tracker::JobRequest request = job;
   if (is_file(job.model)) {
     request.model_digest = file_digest(job.model);
@@ -127,7 +140,7 @@ std::string submit_job(const TuneJob& job, const std::string& key, ServiceClient
       .at("id");
 }
 
-int watch_job(const std::string& id, bool quiet, ServiceClient& service) {
+int watch_job(const std::string& id, bool quiet, const ServicePlace& place, ServiceClient& service) {
   RemoteProgress progress(id, quiet);
   InterruptScope interrupt;
   service.follow(
@@ -135,10 +148,10 @@ int watch_job(const std::string& id, bool quiet, ServiceClient& service) {
       [&](const ServiceClient::Event& event) { return progress.take(event); },
       [&] { return interrupt.interrupted(); });
   if (interrupt.interrupted()) {
-    fmt::print(
-        stderr,
-        "job {0} goes on without you. See it again with: tune watch {0}; end it with: tune cancel {0}\n",
-        printable(id));
+    fmt::print(stderr,
+               "job {0} goes on without you. See it again with: tune watch {0}{1}; end it with: tune cancel "
+               "{0}{1}\n",
+               printable(id), printable(flags_of(place)));
     return kInterrupted;
   }
   if (!progress.has_ended())
@@ -168,7 +181,7 @@ namespace {
 int see_through(const std::string& id, const TuneJob& job, const ServicePlace& place,
                 ServiceClient& service) {
   // Whoever leaves here leaves the job running: it is the tracker's.
-  if (const int code = watch_job(id, job.json, service); code != kSuccess) return code;
+  if (const int code = watch_job(id, job.json, place, service); code != kSuccess) return code;
   const std::string module = fetch_module(id, job.folder, service);
   if (job.json) {
     json report = service.get("/v1/jobs/" + id).at("report");

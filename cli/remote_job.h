@@ -14,7 +14,7 @@ std::string submit_job(const TuneJob& job, const std::string& key, ServiceClient
 
 /// Shows what happens to the job until it has ended, or until Ctrl-C, which leaves it as it is. Throws Error
 /// when it failed or was cancelled. Returns kSuccess or kInterrupted.
-int watch_job(const std::string& id, bool quiet, ServiceClient& service);
+int watch_job(const std::string& id, bool quiet, const ServicePlace& place, ServiceClient& service);
 
 /// Writes the job's module into `folder`; "": lathe-out/MODEL. Returns its path.
 std::string fetch_module(const std::string& id, const std::string& folder, ServiceClient& service);
