@@ -6,6 +6,7 @@
 #include <cmath>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <span>
 
 #include "cli/exit_codes.h"
 #include "cli/interrupt.h"
@@ -168,14 +169,19 @@ class Teller {
 };
 
 /// With the winners as they were measured again in the place of what the search thought best.
-tuner::SessionStatus confirmed(const tracker::TuneResult& result) {
+tuner::SessionStatus confirmed(const tracker::TuneResult& result, std::span<const tuner::Task> tasks) {
   tuner::SessionStatus status = result.status;
+  double seconds = 0;
   for (size_t i = 0; i < status.tasks.size(); ++i) {
     const tracker::TuneResult::Winner& winner = result.winners[i];
-    if (winner.seconds <= 0) continue;
-    status.tasks[i].best = schedule::parse_trace(winner.trace);
-    status.tasks[i].best_seconds = winner.seconds;
+    if (winner.seconds > 0) {
+      status.tasks[i].best = schedule::parse_trace(winner.trace);
+      status.tasks[i].best_seconds = winner.seconds;
+    }
+    seconds += tasks[i].weight() * status.tasks[i].best_seconds;
   }
+  // Where a task has no measurement, the model has no estimate.
+  if (status.model_seconds > 0) status.model_seconds = seconds;
   return status;
 }
 
@@ -249,7 +255,7 @@ int internal_search_main(pid_t tracker) {
         [&] { return interrupt.interrupted(); });
     // Without delivering: the tracker knows what it is stopped for.
     if (result.interrupted) return kSuccess;
-    teller.show(confirmed(result), /*last=*/true);
+    teller.show(confirmed(result, prepared.tasks), /*last=*/true);
   }
   const std::optional<Shipment> shipment = ship_served(job, prepared, result, link);
   if (!shipment) return kSuccess;  // the job's next life races again

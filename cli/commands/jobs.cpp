@@ -46,6 +46,8 @@ void print_jobs(const json& jobs) {
     const auto seconds = [&](const char* estimated, const char* measured) {
       return duration_text(is_raced ? raced.value(measured, 0.0) : progress.value(estimated, 0.0));
     };
+    // Of a search's own best each was also lucky.
+    const json confirmed = job.value("confirmed_seconds", json());
     // The other lines show the place in a text that it is about; `tune watch` and --json have them.
     const std::string message = text_of(job, "message");
     const auto budget = job.at("trial_budget").get<int64_t>();
@@ -54,7 +56,9 @@ void print_jobs(const json& jobs) {
                text_of(job, "state"),
                budget > 0 ? fmt::format("{}/{}", job.at("trials").get<int64_t>(), budget)
                           : fmt::format("{}", job.at("trials").get<int64_t>()),
-               seconds("default_model_seconds", "untuned_seconds"), seconds("model_seconds", "tuned_seconds"),
+               seconds("default_model_seconds", "untuned_seconds"),
+               confirmed.is_number() ? duration_text(confirmed.get<double>())
+                                     : seconds("model_seconds", "tuned_seconds"),
                message.substr(0, message.find('\n')));
   }
 }
@@ -137,7 +141,7 @@ int watch_command(Flags& flags) {
   if (!flags.parse()) return kSuccess;
   return with_service(job.place, [&](ServiceClient& service) {
     const std::string id = service.get("/v1/jobs/" + url_part(job.id)).at("id");
-    const int code = watch_job(id, false, service);
+    const int code = watch_job(id, false, job.place, service);
     if (code == kSuccess) fmt::print("{}", printable(service.get_text("/v1/jobs/" + id + "/report")));
     return code;
   });
