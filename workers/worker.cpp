@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <chrono>
 #include <csignal>
+#include <optional>
 
 #include "core/support/private_file.h"
 #include "core/support/service_error.h"
@@ -20,6 +21,8 @@
 
 namespace lathe::worker {
 namespace {
+
+constexpr Time kAnswer = std::chrono::seconds(10);  // that a tracker has for its first
 
 Time monotonic_now() {
   return std::chrono::duration_cast<Time>(std::chrono::steady_clock::now().time_since_epoch());
@@ -151,6 +154,12 @@ class Worker {
         step(Tick{});
         // With a tick, however often a tracker says that it knows this worker, and that it does not.
         if (agent_.serving() != served_) log_of_tracker(served_ ? "lost the tracker" : "connected");
+        if (agent_.serving()) answer_by_.reset();
+        if (answer_by_ && monotonic_now() >= *answer_by_) {
+          answer_by_.reset();
+          log_of_tracker(fmt::format("no answer from {} yet: is it a tracker's address, and in reach?",
+                                     settings_.tracker));
+        }
         served_ = agent_.serving();
         if (const auto refusal = client_.refusal(); refusal && *refusal != said_) {
           said_ = *refusal;
@@ -242,6 +251,8 @@ class Worker {
   Pipeline pipeline_;
   wire::Client client_;
   Time next_tick_{0};
+  // When it is said that nobody answers: no later connection is as likely to be a mistake.
+  std::optional<Time> answer_by_ = monotonic_now() + kAnswer;
   bool exit_ = false;
   std::string refused_;  // for good
   std::string unable_;   // why this machine works no more
