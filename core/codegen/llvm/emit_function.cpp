@@ -161,22 +161,21 @@ std::vector<const tir::BufferNode*> scratch_of(const tir::For& loop, const tir::
     if (each != &loop) number = number * each->extent + each->var;
   }
   std::map<const tir::BufferNode*, bool> own;
+  for (const tir::Buffer& param : func.params) own[param.get()] = false;
   auto see = [&](const tir::Buffer& buffer, const std::vector<Expr>& indices) {
     // What has a known size is the thread's own memory already.
     if (tir::has_constant_shape(*buffer)) return;
-    const bool at_part = indices.size() > 1 && analyzer.can_prove_equal(indices[0], number);
-    own.try_emplace(buffer.get(), true).first->second &= at_part;
+    bool& is_own = own.try_emplace(buffer.get(), true).first->second;
+    // A proof takes long, and tiles with open edges have ten thousands of indices.
+    is_own = is_own && indices.size() > 1 && analyzer.can_prove_equal(indices[0], number);
   };
   post_order(loop.body, [&](const NodeRef& node) {
     if (const tir::Load* load = node.as<tir::Load>()) see(load->buffer, load->indices);
     if (const tir::Store* store = node.as<tir::Store>()) see(store->buffer, store->indices);
   });
   std::vector<const tir::BufferNode*> found;
-  for (const auto& [buffer, is_own] : own) {
-    const bool is_param = std::any_of(func.params.begin(), func.params.end(),
-                                      [b = buffer](const tir::Buffer& param) { return param.get() == b; });
-    if (is_own && !is_param && !uses_outside(func.body, loop, buffer)) found.push_back(buffer);
-  }
+  for (const auto& [buffer, is_own] : own)
+    if (is_own && !uses_outside(func.body, loop, buffer)) found.push_back(buffer);
   return found;
 }
 
