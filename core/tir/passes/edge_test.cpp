@@ -119,4 +119,53 @@ bool decides_alike(const EdgeTest& test, const Bound& values) {
   return floor_div(-rest - values.min - 1, test.step) == floor_div(-rest - values.max - 1, test.step);
 }
 
+namespace {
+/// What is loaded again may be another number.
+bool loads_anything(const Expr& e) {
+  bool found = false;
+  post_order(e, [&](const NodeRef& node) { found |= node.as<Load>() != nullptr; });
+  return found;
+}
+}  // namespace
+
+void EdgePlaces::decide(const Expr& condition, bool holds) {
+  const std::vector<Expr> tests = conjuncts(condition);
+  if (!holds && tests.size() > 1) return;  // one of them does not
+  for (const Expr& test : tests) {
+    const Binary* compare = test.as<Binary>();
+    if (!compare || compare->a.dtype() != kInt64 || !uses_dims(test, *dims_) || loads_anything(test))
+      continue;
+    const Expr difference = simplify(compare->a - compare->b);
+    if (compare->op == BinaryOp::kLt)
+      add(difference, holds ? Bound{INT64_MIN, -1} : Bound{0, INT64_MAX});
+    else if (compare->op == BinaryOp::kLe)
+      add(difference, holds ? Bound{INT64_MIN, 0} : Bound{1, INT64_MAX});
+    else if (compare->op == BinaryOp::kEq && holds)
+      add(difference, {0, 0});
+  }
+}
+
+namespace {
+Bound negative(const Bound& values) {
+  return {values.max == INT64_MAX ? INT64_MIN : -values.max,
+          values.min == INT64_MIN ? INT64_MAX : -values.min};
+}
+}  // namespace
+
+Bound EdgePlaces::values(const Analyzer& analyzer, const Expr& sum) const {
+  Bound result = analyzer.bound(sum);
+  if (!uses_dims(sum, *dims_)) return result;
+  for (const auto& [place, known] : places_)
+    for (bool same : {true, false}) {
+      const Expr rest = same ? simplify(sum - place) : simplify(sum + place);
+      if (uses_dims(rest, *dims_)) continue;
+      const Bound left = analyzer.bound(rest), values = same ? known : negative(known);
+      if (values.min != INT64_MIN && left.min != INT64_MIN)
+        result.min = std::max(result.min, values.min + left.min);
+      if (values.max != INT64_MAX && left.max != INT64_MAX)
+        result.max = std::min(result.max, values.max + left.max);
+    }
+  return result;
+}
+
 }  // namespace lathe::tir

@@ -50,4 +50,22 @@ int64_t parts_within(const EdgeTest& test);
 /// The same places of the tile pass for all of these values of the atom.
 bool decides_alike(const EdgeTest& test, const Bound& values);
 
+/// What Ifs around a statement decided about sums in which an open dimension has a say: where an edge is.
+class EdgePlaces {
+ public:
+  /// REQUIRES: `dims` outlives this.
+  explicit EdgePlaces(const Dims& dims) : dims_(&dims) {}
+
+  void add(const Expr& sum, const Bound& values) { places_.emplace_back(sum, values); }
+  /// The condition holds, or it does not.
+  void decide(const Expr& condition, bool holds);
+  /// What `sum` may be, whose variables `analyzer` knows.
+  Bound values(const Analyzer& analyzer, const Expr& sum) const;
+  bool empty() const { return places_.empty(); }
+
+ private:
+  const Dims* dims_;
+  std::vector<std::pair<Expr, Bound>> places_;
+};
+
 }  // namespace lathe::tir

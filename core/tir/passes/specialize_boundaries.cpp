@@ -48,8 +48,8 @@ class SpecializeBoundaries final : public StmtMutator {
     const For* next = loop->body.as<For>();
     const bool one =
         next && loop->iteration == Iteration::kParallel && next->iteration == Iteration::kParallel;
-    const Stmt parts = one ? loop->body : split(loop->body, kMostSplits);
-    const Expr whole = parts == loop->body ? Expr() : whole_tiles(*loop, parts);
+    const Stmt parts = one ? loop->body : split(without_decided(loop->body), kMostSplits);
+    const Expr whole = !parts || parts == loop->body ? Expr() : whole_tiles(*loop, parts);
     if (!whole) {
       Stmt body = visit(parts);
       analyzer_ = std::move(outside);
@@ -59,16 +59,47 @@ class SpecializeBoundaries final : public StmtMutator {
     const If& branch = *parts.as<If>();
     Stmt inside = visit(branch.then_case), edge = visit(branch.else_case);
     analyzer_ = std::move(outside);
-    const Stmt first = make<For>(loop->var, whole, loop->iteration, inside, loop->annotations);
-    if (const auto more = quotient_less(loop->extent, whole); more && *more <= 1)
-      return seq({first, if_then(less(whole, loop->extent), fresh_copy(edge, {{loop->var.get(), whole}}))});
-    const Var rest = var(loop->var->name);
-    edge = fresh_copy(edge, {{loop->var.get(), Expr(rest) + whole}});
-    return seq(
-        {first, make<For>(rest, simplify(loop->extent - whole), loop->iteration, edge, loop->annotations)});
+    std::vector<Stmt> loops;
+    if (inside) loops.push_back(make<For>(loop->var, whole, loop->iteration, inside, loop->annotations));
+    if (edge) loops.push_back(left_over(*loop, whole, edge));
+    return loops.empty() ? Stmt() : seq(std::move(loops));
+  }
+
+  /// What a branch says of the place of an edge is known in its cases: where rows end decides of most of a
+  /// window's rows whether they are there.
+  Stmt visit_if(const Ref<If>& branch) override {
+    const EdgePlaces around = places_;
+    places_.decide(branch->condition, true);
+    Stmt then_case = visit(branch->then_case);
+    places_ = around;
+    places_.decide(branch->condition, false);
+    Stmt else_case = branch->else_case ? visit(branch->else_case) : Stmt();
+    places_ = around;
+    if (then_case == branch->then_case && else_case == branch->else_case) return branch;
+    return if_then(branch->condition, then_case, else_case);
   }
 
  private:
+  /// The iterations from `whole` on of a loop, with their own body.
+  static Stmt left_over(const For& loop, const Expr& whole, const Stmt& body) {
+    if (const auto more = quotient_less(loop.extent, whole); more && *more <= 1)
+      return if_then(less(whole, loop.extent), fresh_copy(body, {{loop.var.get(), whole}}));
+    const Var rest = var(loop.var->name);
+    return make<For>(rest, simplify(loop.extent - whole), loop.iteration,
+                     fresh_copy(body, {{loop.var.get(), Expr(rest) + whole}}), loop.annotations);
+  }
+
+  /// `body` without tests of open edges that what is known of the place decides.
+  Stmt without_decided(const Stmt& body) const {
+    if (places_.empty()) return body;
+    return with_conditions(body, [&](const EdgeTest& test, const Expr& condition) {
+      if (!test.open) return condition;
+      const Bound values = places_.values(analyzer_, test.atom);
+      if (values.max <= inside_values(test).max) return imm(kBool, 1);
+      return values.min >= -test.smallest ? imm(kBool, 0) : condition;
+    });
+  }
+
   /// How many iterations of a serial loop, the first ones, take the first case of `parts`, which is one of
   /// two that a dimension decides between: whole tiles, and what is left of a reduction. Null for others.
   Expr whole_tiles(const For& loop, const Stmt& parts) {
@@ -112,11 +143,12 @@ class SpecializeBoundaries final : public StmtMutator {
   /// all of them. While `splits` are left the first side is split again by another test; so is the edge when
   /// one value of the atom remains for it, which then stands in its place.
   Stmt split(const Stmt& body, int splits) {
-    if (splits > 0) find_lanes(body);
-    std::optional<EdgeTest> test = splits > 0 ? find_test(body) : std::nullopt;
+    if (!body || splits == 0) return body;
+    find_lanes(body);
+    std::optional<EdgeTest> test = find_test(body);
     if (!test) return body;
     if (Stmt apart = split_apart(body, *test, splits)) return apart;
-    Bound values = analyzer_.bound(test->atom), inside = inside_values(*test);
+    Bound values = places_.values(analyzer_, test->atom), inside = inside_values(*test);
     if (test->open && copies_of(*test) < kMostParts) return split_at_cuts(body, *test, splits);
     Stmt whole = split(without(body, *test), splits - 1);
     Bound left = test->coefficient > 0 ? Bound{std::max(values.min, inside.max + 1), values.max}
@@ -125,6 +157,15 @@ class SpecializeBoundaries final : public StmtMutator {
     Stmt edge = fresh_copy(body);
     if (left.is_point()) edge = split(with_value(edge, test->atom, left.min), splits - 1);
     return if_then(analyzer_.simplify(is_inside(*test)), whole, edge);
+  }
+
+  /// The same where the atom is known to have these values.
+  Stmt split_at(const Expr& atom, const Bound& values, const Stmt& body, int splits) {
+    EdgePlaces around = places_;
+    places_.add(atom, values);
+    Stmt parts = split(without_decided(body), splits);
+    places_ = std::move(around);
+    return parts;
   }
 
   /// Where loops without the test stand among statements that have it, as the products between the ends of a
@@ -139,7 +180,8 @@ class SpecializeBoundaries final : public StmtMutator {
     if (!all) return {};
     std::vector<Stmt> parts, group;
     auto end_group = [&] {
-      if (!group.empty()) parts.push_back(split(seq(std::exchange(group, {})), splits));
+      if (group.empty()) return;
+      if (Stmt part = split(seq(std::exchange(group, {})), splits)) parts.push_back(std::move(part));
     };
     for (const Stmt& stmt : all->stmts) {
       const bool is_free = has_loops(stmt) && !has_test(stmt, test);
@@ -171,17 +213,23 @@ class SpecializeBoundaries final : public StmtMutator {
   /// Where another test cuts the same tile, each of these is split again if all are few; else there is one
   /// for both, with all conditions.
   Stmt split_at_cuts(const Stmt& body, const EdgeTest& test, int splits) {
-    const int64_t last = inside_values(test).max;
+    const int64_t last = inside_values(test).max, none = -test.smallest;
+    const Bound possible = places_.values(analyzer_, test.atom);
     const Stmt inside = without(body, test);
-    Stmt edge = beyond(body, test);
+    Stmt edge = possible.max >= none ? beyond(body, test) : Stmt();
     // A tile of one is there or not.
-    if (test.largest != test.smallest)
-      edge = if_then(less(test.atom, Expr(-test.smallest)), edge_parts(body, inside, test, splits), edge);
-    return if_then(analyzer_.simplify(less_equal(test.atom, Expr(last))), split(inside, splits - 1), edge);
+    if (test.largest != test.smallest) {
+      const Stmt parts = edge_parts(body, inside, test, splits);
+      edge = possible.max >= none ? if_then(less(test.atom, Expr(none)), parts, edge) : parts;
+    }
+    if (possible.min > last) return edge;
+    return if_then(analyzer_.simplify(less_equal(test.atom, Expr(last))),
+                   split_at(test.atom, {INT64_MIN, last}, inside, splits - 1), edge);
   }
 
   Stmt edge_parts(const Stmt& body, const Stmt& inside, const EdgeTest& test, int splits) {
-    const std::optional<EdgeTest> other = splits > 1 ? find_test(inside) : std::nullopt;
+    // Each part knows where this edge is, whatever else asks for it.
+    const std::optional<EdgeTest> other = splits > 1 ? find_test(inside, test.atom) : std::nullopt;
     if (!other) return parts_of(body, test, 0);
     const bool is_single = other->open && other->largest == other->smallest;
     if (!is_single && other->open && copies_of(test) * copies_of(*other) < kMostPartsOfTwo)
@@ -238,9 +286,13 @@ class SpecializeBoundaries final : public StmtMutator {
   Stmt vectors_of(const Stmt& body, const EdgeTest& test, int splits) {
     const Lanes lanes = *lanes_of(test);
     Stmt parts;
+    bool is_first = true;
+    const Bound possible = places_.values(analyzer_, test.atom);
     auto add = [&](const Bound& atom) {
-      Stmt part = split(fresh_copy(where_atom_is(atom, body, test)), splits);
-      parts = parts ? if_then(less(test.atom, Expr(atom.max + 1)), part, parts) : part;
+      if (atom.max < possible.min || atom.min > possible.max) return;
+      Stmt part = split_at(test.atom, atom, fresh_copy(where_atom_is(atom, body, test)), splits);
+      parts =
+          std::exchange(is_first, false) ? part : if_then(less(test.atom, Expr(atom.max + 1)), part, parts);
     };
     for (int64_t v = 0; v < lanes.vectors; ++v) {
       const int64_t first = lanes.first + lanes.step * v;
@@ -267,16 +319,19 @@ class SpecializeBoundaries final : public StmtMutator {
 
   Stmt rows_of(const Stmt& body, const EdgeTest& test, int splits) {
     Stmt parts;
+    bool is_first = true;
+    const Bound possible = places_.values(analyzer_, test.atom);
     for (int64_t value = inside_values(test).max + 1; value < -test.smallest; value += test.step) {
       const Bound values{value, value + test.step - 1};
+      if (values.max < possible.min || values.min > possible.max) continue;
       Stmt part = with_conditions(fresh_copy(body), [&](const EdgeTest& each, const Expr& condition) {
         if (!equal_sides(each, test) || !decides_alike(each, values)) return condition;
         return simplify(less(each.tile + Expr(values.min), Expr(0)));
       });
-      part = split(part, splits);
+      part = split_at(test.atom, values, part, splits);
       const Expr is_there =
           test.step == 1 ? equal(test.atom, Expr(value)) : less_equal(Expr(value), test.atom);
-      parts = parts ? if_then(is_there, part, parts) : part;
+      parts = std::exchange(is_first, false) ? part : if_then(is_there, part, parts);
     }
     return parts;
   }
@@ -301,50 +356,58 @@ class SpecializeBoundaries final : public StmtMutator {
   }
 
   /// The first condition below of which some values of its atom pass the whole tile and some do not.
-  std::optional<EdgeTest> find_test(const Stmt& body) {
-    Extents inner;
-    std::optional<EdgeTest> found;
-    search(body, inner, false, found);
-    return found;
+  /// Not one of the atom `but`.
+  std::optional<EdgeTest> find_test(const Stmt& body, const Expr& but = {}) {
+    Search search{.but = but};
+    look(body, false, search);
+    return search.found;
   }
 
-  /// The first test in the order of statements. `inner`: the loops between the statement that is to be split
-  /// and `stmt`.
-  void search(const Stmt& stmt, Extents& inner, bool in_tile, std::optional<EdgeTest>& found) {
-    if (!stmt || found) return;
+  struct Search {
+    Expr but;
+    Extents inner = {};  // the loops between the statement that is to be split and the one looked at
+    std::optional<EdgeTest> found = {};
+  };
+
+  /// The first test in the order of statements.
+  void look(const Stmt& stmt, bool in_tile, Search& search) {
+    if (!stmt || search.found) return;
     if (const For* loop = stmt.as<For>()) {
       const int64_t* extent = as_int(loop->extent);
-      inner[loop->var.get()] = is_tile(*loop) && extent ? *extent : -1;
-      search(loop->body, inner, in_tile || is_tile(*loop), found);
-      inner.erase(loop->var.get());
+      search.inner[loop->var.get()] = is_tile(*loop) && extent ? *extent : -1;
+      look(loop->body, in_tile || is_tile(*loop), search);
+      search.inner.erase(loop->var.get());
     } else if (const Seq* seq = stmt.as<Seq>()) {
-      for (const Stmt& s : seq->stmts) search(s, inner, in_tile, found);
+      for (const Stmt& s : seq->stmts) look(s, in_tile, search);
     } else if (const Alloc* alloc = stmt.as<Alloc>()) {
-      search(alloc->body, inner, in_tile, found);
+      look(alloc->body, in_tile, search);
     } else if (const If* branch = stmt.as<If>()) {
-      if (in_tile) search_condition(branch->condition, inner, found);
-      search(branch->then_case, inner, in_tile, found);
-      search(branch->else_case, inner, in_tile, found);
+      if (in_tile) look_at_condition(branch->condition, search);
+      look(branch->then_case, in_tile, search);
+      look(branch->else_case, in_tile, search);
     } else if (const Store* store = stmt.as<Store>(); store && in_tile) {
       post_order(store->value, [&](const NodeRef& node) {
         const Select* select = node.as<Select>();
-        if (select && !found && chooses_by_lane(select->condition))
-          search_condition(select->condition, inner, found);
+        if (select && !search.found && chooses_by_lane(select->condition))
+          look_at_condition(select->condition, search);
       });
     }
   }
 
-  void search_condition(const Expr& all, const Extents& inner, std::optional<EdgeTest>& found) {
+  void look_at_condition(const Expr& all, Search& search) {
     for (const Expr& condition : conjuncts(all)) {
-      std::optional<EdgeTest> test = edge_test(condition, inner, dims_);
-      if (!test || found) continue;
-      Bound values = analyzer_.bound(test->atom), inside = inside_values(*test);
+      std::optional<EdgeTest> test = edge_test(condition, search.inner, dims_);
+      if (!test || search.found) continue;
+      if (search.but && structural_equal(test->atom, search.but)) continue;
+      Bound values = places_.values(analyzer_, test->atom), inside = inside_values(*test);
       if (values.min >= inside.min && values.max <= inside.max)
         continue;  // always inside: simplification sees it
       // Nothing is known of the atom, a loaded value say; of open dimensions nothing needs to be.
       if ((values.min == INT64_MIN || values.max == INT64_MAX) && !uses_dims(test->atom, dims_)) continue;
-      if (values.max < inside.min || values.min > inside.max) continue;  // never
-      found = test;
+      const bool cuts = test->open && copies_of(*test) < kMostParts;
+      if (cuts ? values.min >= -test->smallest : values.max < inside.min || values.min > inside.max)
+        continue;  // never
+      search.found = test;
     }
   }
 
@@ -425,6 +488,7 @@ class SpecializeBoundaries final : public StmtMutator {
     int64_t extent = 0;
   };
   std::map<const VarNode*, Lane> lanes_;
+  EdgePlaces places_{dims_};  // known where the statement is that is looked at
 };
 
 /// The variables that no loop binds.
