@@ -1,6 +1,7 @@
 // Which element-wise blocks are inlined where that decides what is computed in vectors: by what the blocks
 // that are left would take.
 #include <algorithm>
+#include <map>
 
 #include "core/support/node_map.h"
 #include "schedules/row_program.h"
@@ -105,19 +106,25 @@ std::vector<std::string> last_of(std::vector<std::string> names, size_t blocks) 
 std::string preferred_kept(const Schedule& s, const std::vector<std::string>& joins,
                            const std::vector<std::string>& all, const Target& target) {
   if (all.empty()) return "";
-  const Ending merged = ending(s, "", target);
+  std::map<std::string, Ending> known;  // each inlines all but one
+  const auto with_kept = [&](const std::string& kept) -> const Ending& {
+    auto found = known.find(kept);
+    if (found == known.end()) found = known.emplace(kept, ending(s, kept, target)).first;
+    return found->second;
+  };
+  const Ending merged = with_kept("");
   // Turned as it is: nothing has to be kept.
   if (is_transposition(*merged.block, target)) return "";
   // Nor where vectors are put together of what lies in several places.
   if (merged.lanes > 1 && !merged.computes) return "";
   const size_t blocks = all_blocks(s.func()).size();
   for (const std::string& name : last_of(joins, blocks))
-    if (Ending end = ending(s, name, target); end.kept_lanes > 1 && is_transposition(*end.block, target))
+    if (const Ending& end = with_kept(name); end.kept_lanes > 1 && is_transposition(*end.block, target))
       return name;
   if (!merged.computes || merged.lanes > 1) return "";
   const std::vector<std::string> choosing = last_of(all, blocks);
   for (auto name = choosing.rbegin(); name != choosing.rend(); ++name)
-    if (Ending end = ending(s, *name, target); end.lanes > 1 && !end.computes_before) return *name;
+    if (const Ending& end = with_kept(*name); end.lanes > 1 && !end.computes_before) return *name;
   return "";
 }
 
