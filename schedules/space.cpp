@@ -33,6 +33,7 @@ std::optional<VectorReduction> main_reduction(Schedule& schedule, const Target& 
 
 /// On a copy: asking whether a space applies changes nothing.
 std::optional<VectorReduction> main_reduction(const Func& func, const Target& target) {
+  if (!dominant_reduction(func)) return std::nullopt;
   Schedule prepared(func);
   return main_reduction(prepared, target, {Decide::kHeuristic});
 }

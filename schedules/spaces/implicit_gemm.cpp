@@ -90,10 +90,11 @@ int64_t spatial_variables(const VectorReduction& reduction) {
 }  // namespace
 
 ImplicitGemm implicit_gemm(const Func& func, const Target& target) {
+  if (!dominant_reduction(func)) return ImplicitGemm::kNone;
   Schedule s(func);
   inline_elementwise(s);
   Ref<Block> block = dominant_reduction(s.func());
-  auto direct = block ? vector_reduction(block) : std::nullopt;
+  auto direct = vector_reduction(block);
   if (!direct || vector_width(*direct, target) == 1 || !direct->broadcasts()) return ImplicitGemm::kNone;
   if (reduction_chain(s.func(), target).size() > 1) return ImplicitGemm::kNone;
   try {

@@ -28,10 +28,10 @@ constexpr int64_t kMostVectorsOfHalf = 16;
 
 /// The matrix product of constant weights that dominates the program once element-wise blocks are merged.
 std::optional<MatrixProduct> main_product(const Func& func) {
+  if (!dominant_reduction(func)) return std::nullopt;
   Schedule merged(func);
   inline_elementwise(merged);
   Ref<Block> block = dominant_reduction(merged.func());
-  if (!block) return std::nullopt;
   try {
     MatrixProduct p = matrix_product_of(block);
     bool wide =

@@ -173,10 +173,10 @@ class WinogradSchedule {
 }  // namespace
 
 std::optional<Convolution> transformable_convolution(const Func& func) {
+  if (!dominant_reduction(func)) return std::nullopt;
   Schedule merged(func);
   inline_elementwise(merged);
   Ref<Block> block = dominant_reduction(merged.func());
-  if (!block) return std::nullopt;
   try {
     Convolution c = convolution_of(block);
     // Else its transforms would be computed at every run.
