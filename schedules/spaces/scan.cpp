@@ -5,6 +5,7 @@
 
 #include "schedules/row_program.h"
 #include "schedules/spaces/building_blocks.h"
+#include "schedules/spaces/element_lanes.h"
 #include "schedules/tile_model.h"
 
 namespace lathe::schedule {
@@ -64,14 +65,20 @@ std::vector<LoopHandle> scan_in_vectors(Schedule& s, const Block& block, std::ve
   return loops;
 }
 
-/// Several lines in turn.
-std::vector<LoopHandle> scan_in_turn(Schedule& s, std::vector<LoopHandle> loops, const Policy& policy) {
+/// Several lines in turn. `inside`: the loops inside the one along the lines, which have few of them.
+std::vector<LoopHandle> scan_in_turn(Schedule& s, std::vector<LoopHandle> loops,
+                                     const std::vector<LoopHandle>& inside, const Policy& policy) {
   auto steps = s.split(loops.back(), {kInferred, steps_at_once(s, loops.back(), policy)});
   s.unroll(steps[1]);
+  int64_t together = 1;
+  for (LoopHandle loop : inside) {
+    together *= int_value(s[loop]->extent);
+    s.unroll(loop);
+  }
   loops.pop_back();
   if (loops.empty()) return loops;
   const int64_t extent = int_value(s[loops.back()]->extent);
-  auto preferred = copies_of(extent, kLines);
+  auto preferred = copies_of(extent, kLines / std::max<int64_t>(together, 1));
   Factor lines = sample_one_of(s, copies_of(extent, 16), preferred.back(), policy);
   auto parts = s.split(loops.back(), {kInferred, lines});
   // Steps of different lines do not depend on each other, so the lines are innermost.
@@ -79,6 +86,28 @@ std::vector<LoopHandle> scan_in_turn(Schedule& s, std::vector<LoopHandle> loops,
   s.unroll(parts[1]);
   loops.back() = parts[0];
   return loops;
+}
+
+/// The loops of the block, one a variable, without those of one iteration, which go innermost: neighbours are
+/// along the last of the others.
+std::pair<std::vector<LoopHandle>, std::vector<Var>> lines_of(Schedule& s, const Block& block) {
+  std::vector<LoopHandle> loops, single;
+  std::vector<Var> vars;
+  const std::vector<LoopHandle> all = s.get_loops(s.get_block(block.name));
+  for (size_t i = 0; i < all.size(); ++i) {
+    if (is_int(block.iters[i].extent, 1) && block.iters[i].kind != IterKind::kOpaque) {
+      single.push_back(all[i]);
+      continue;
+    }
+    loops.push_back(all[i]);
+    vars.push_back(block.iters[i].var);
+  }
+  if (!single.empty()) {
+    std::vector<LoopHandle> order = loops;
+    order.insert(order.end(), single.begin(), single.end());
+    if (order != all) s.reorder(order);
+  }
+  return {loops, vars};
 }
 }  // namespace
 
@@ -95,14 +124,19 @@ void generate_scan(Schedule& s, const Target& target, const Policy& policy) {
     std::optional<size_t> ordered = ordered_variable(*block);
     if (!ordered) continue;
     done.insert(block->name);
-    std::vector<LoopHandle> loops = s.get_loops(s.get_block(block->name));
-    const Var& last = block->iters.back().var;
+    auto [loops, vars] = lines_of(s, *block);
+    ordered =
+        static_cast<size_t>(std::find(vars.begin(), vars.end(), block->iters[*ordered].var) - vars.begin());
+    const Var& last = vars.back();
     const Store& store = *block->body.as<Store>();
-    if (*ordered + 1 < loops.size() && is_contiguous(store.indices, last) &&
-        loads_in_lanes(*block, store.value, last))
+    const std::vector<LoopHandle> inside(loops.begin() + static_cast<int64_t>(*ordered) + 1, loops.end());
+    int64_t together = 1;
+    for (LoopHandle loop : inside) together *= int_value(s[loop]->extent);
+    if (together < kFewestLanes)
+      loops =
+          scan_in_turn(s, {loops.begin(), loops.end() - static_cast<int64_t>(inside.size())}, inside, policy);
+    else if (is_contiguous(store.indices, last) && loads_in_lanes(*block, store.value, last))
       loops = scan_in_vectors(s, *block, loops, *ordered, target, policy);
-    else if (*ordered + 1 == loops.size())
-      loops = scan_in_turn(s, loops, policy);
     else
       // Dimensions inside the ordered one that do not vectorize stay as they are; what is outside may run in
       // parallel.

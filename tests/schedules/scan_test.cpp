@@ -35,6 +35,11 @@ TEST(Scan, KeepsMeaning) {
                                {{9, lines}, 0},
                                {{3, 7, lines}, 1},
                                {{3, lines, 7}, 2},
+                               {{3, lines, 7, 1}, 2},
+                               {{3, 1, 7, 1, lines, 1}, 2},
+                               {{1, 1}, 0},
+                               {{lines, 9, 3}, 1},
+                               {{9, 3}, 0},
                                {{lines}, 0}}) {
       SCOPED_TRACE(fmt::format("{} lines, axis {} of {}", lines, axis, shape.size()));
       tir::Func func = running_sums(shape, static_cast<size_t>(axis));
@@ -71,6 +76,20 @@ TEST(Scan, VectorsAreNoMoreThanTheLinesFill) {
   EXPECT_EQ(vectors_and_groups({27, 24}), std::pair(int64_t{2}, int64_t{27}));
   EXPECT_EQ(vectors_and_groups({27, 96, 24}), std::pair(int64_t{16}, int64_t{27 * 9}))
       << "rows of 24 that are one line of 2304 in memory";
+}
+
+TEST(Scan, AxesOfOneElementHideNoLines) {
+  for (auto [shape, axis] : {std::pair{std::vector<int64_t>{32, 9}, 1}, {{32, 9, 1}, 1}, {{32, 1, 9}, 2}}) {
+    tir::Func func = running_sums(shape, static_cast<size_t>(axis));
+    const std::string text = tir::print(replay(default_trace(func, avx512_target()), func));
+    EXPECT_NE(text.find(" in 0..8 unrolled"), std::string::npos) << text;
+  }
+}
+
+TEST(Scan, FewNeighboursAreLinesInTurn) {
+  tir::Func func = running_sums({30, 9, 3}, 1);
+  const std::string text = tir::print(replay(default_trace(func, avx512_target()), func));
+  EXPECT_NE(text.find(" in 0..3 unrolled"), std::string::npos) << text;
 }
 
 TEST(Scan, IterationsAlongTheAxisStayInOrder) {
