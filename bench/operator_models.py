@@ -72,6 +72,8 @@ def windows():
 
     pool('max_pool', 'MaxPool', [1, 31, 75, 75], [3, 3], strides=[2, 2], pads=[1] * 4)
     pool('max_pool_1d', 'MaxPool', [4, 40, 501], [3], strides=[2])
+    pool('max_pool_3d', 'MaxPool', [1, 8, 10, 20, 20], [3, 3, 3], pads=[1] * 6)
+    pool('max_pool_indices', 'MaxPool', [1, 8, 75, 75], [3, 3], outputs=[T.FLOAT, T.INT64], strides=[2, 2], pads=[1] * 4)
     pool('max_pool_13', 'MaxPool', [1, 64, 20, 20], [13, 13], pads=[6] * 4)
     pool('average_pool_7', 'AveragePool', [1, 40, 30, 30], [7, 7], pads=[3] * 4)
     pool('average_pool_3d', 'AveragePool', [1, 16, 10, 20, 20], [2, 2, 2], strides=[2, 2, 2])
@@ -93,6 +95,7 @@ def rows():
     model('softmax_one_row', 'Softmax', [[1, 1000000]])
     model('arg_max_one_row', 'ArgMax', [[1, 1000000]], outputs=[T.INT64], axis=1)
     model('layer_norm_all', 'LayerNormalization', [[1, 512, 3000]], [weights(512, 3000), weights(512, 3000)], axis=1)
+    model('softmax_middle', 'Softmax', [[2, 1000, 3]], axis=1)
     model('log_softmax_0', 'LogSoftmax', [[40, 1001]], axis=0)
     model('layer_norm', 'LayerNormalization', [[197, 333]], [weights(333), weights(333)])
     model('layer_norm_2', 'LayerNormalization', [[8, 50, 77]], [weights(50, 77), weights(50, 77)], axis=1)
@@ -120,6 +123,8 @@ def rows():
     ):
         model(f'top_k_{name}', 'TopK', [x], [ints(count)], [T.FLOAT, T.INT64], axis=axis)
     model('cumulative_sum', 'CumSum', [[300, 500]], [np.array(1)])
+    model('cumulative_sum_of_ones', 'CumSum', [[300, 500, 1]], [np.array(1)])
+    model('cumulative_sum_of_threes', 'CumSum', [[300, 500, 3]], [np.array(1)])
     model('cumulative_sum_0', 'CumSum', [[300, 200]], [np.array(0)], exclusive=1, reverse=1)
 
 
@@ -168,6 +173,8 @@ def moves():
     model('depth_to_space', 'DepthToSpace', [[1, 48, 40, 40]], blocksize=2, mode='CRD')
     model('space_to_depth', 'SpaceToDepth', [[1, 12, 80, 80]], blocksize=2)
     model('concat_short', 'Concat', [[500, 3], [500, 5], [500, 1]], axis=1)
+    model('stack_last_2', 'Concat', [[1000, 64, 1]] * 2, axis=2)
+    model('stack_last_3', 'Concat', [[1000, 64, 1]] * 3, axis=2)
     model('split_short', 'Split', [[500, 9]], [ints(3, 5, 1)], [T.FLOAT] * 3, axis=1)
     model('slice_backwards', 'Slice', [[200, 301]], [ints(300), ints(-400), ints(1), ints(-2)])
     model('slice_every_third', 'Slice', [[200, 301]], [ints(0), ints(301), ints(1), ints(3)])

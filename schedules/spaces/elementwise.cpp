@@ -236,6 +236,9 @@ void schedule_injective(Schedule& s, BlockHandle block, const Target& target, co
     return;
   }
   ElementLoops loops = element_loops(s, block, target, policy);
+  // What is chosen by the lane is loaded under a mask each: single elements are known when the row is
+  // unrolled.
+  if (loops.width < kFewestLanes && is_chosen_along(*body, *s[loops.inner])) loops.width = 1;
   int64_t extent = int_value(s[loops.inner]->extent), width = loops.width;
   const int64_t copies = copies_worth(body->body.as<Store>()->value);
   std::vector<LoopHandle> tasks = loops.outer, tile;

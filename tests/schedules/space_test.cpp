@@ -526,5 +526,28 @@ func main(x: float64[64, 300], w: float64[300, 512]) -> (y: float64[64, 512]) {
   EXPECT_LT(results, 32);
 }
 
+TEST(DefaultTrace, FewElementsOfWhichEachIsChosenAreNoVector) {
+  const tir::Func stack = tir::parse_func(R"(
+func stack(x: float32[100, 64], y: float32[100, 64], z: float32[100, 64]) -> (all: float32[100, 64, 3]) {
+  block root {
+    for i in 0..100 {
+      for j in 0..64 {
+        for k in 0..3 {
+          block choose(spatial u in 0..100 = i, spatial v in 0..64 = j, spatial w in 0..3 = k) {
+            reads x[u, v], y[u, v], z[u, v]
+            writes all[u, v, w]
+            all[u, v, w] = select(w < 1, x[u, v], select(w < 2, y[u, v], z[u, v]))
+          }
+        }
+      }
+    }
+  }
+})");
+  const tir::Func scheduled = replay(default_trace(stack, avx512_target()), stack);
+  expect_same_results(stack, scheduled);
+  const std::string lowered = tir::print(tir::lower(scheduled, avx512_target()));
+  EXPECT_EQ(lowered.find("select"), std::string::npos) << lowered;
+}
+
 }  // namespace
 }  // namespace lathe::schedule
