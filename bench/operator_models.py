@@ -199,7 +199,7 @@ def elements():
     shape = [300, 401]
     for op in 'Atan Asinh Sinh Tan Erf Sin Log Round Sign Selu Celu HardSwish Mish IsNaN'.split():
         model(op.lower(), op, [shape], outputs=[T.BOOL] if op == 'IsNaN' else None)
-    for op in 'Exp Tanh Sigmoid Log Sqrt Sin Cos Tan Atan Erf Relu Softmax'.split():
+    for op in 'Exp Tanh Sigmoid Log Sqrt Sin Cos Tan Atan Erf Sinh Cosh Asin Acos Asinh Atanh Relu Softmax'.split():
         model(op.lower() + '_float64', op, [shape], dtype=T.DOUBLE)
     for op in 'Relu Sigmoid Softmax'.split():
         model(op.lower() + '_float16', op, [shape], dtype=T.FLOAT16)

@@ -57,6 +57,56 @@ class DoubleMath final : public FloatOps {
     return with_sign_of(y, x);
   }
 
+  /// (e + e / (e + 1)) / 2 with e = exp(|x|) - 1; of large numbers e^|x| / 2, before which e is infinite.
+  V sinh(V x) {
+    constexpr double kLarge = 22;
+    V a = call(llvm::Intrinsic::fabs, x), is_large = b_.CreateFCmpOGT(a, real(kLarge));
+    const Reduced reduced = by_ln2(b_.CreateSelect(is_large, real(kLarge), a));
+    V scale = power_of_two(reduced.n);
+    V e = fma(scale, exp_less_one(reduced.r), b_.CreateFSub(scale, real(1)));
+    V small = b_.CreateFMul(real(0.5), b_.CreateFAdd(e, b_.CreateFDiv(e, b_.CreateFAdd(e, real(1)))));
+    return with_sign_of(b_.CreateSelect(is_large, half_exp(a), small), x);
+  }
+
+  V cosh(V x) {
+    V half = half_exp(call(llvm::Intrinsic::fabs, x));
+    return b_.CreateFAdd(half, b_.CreateFDiv(real(0.25), half));
+  }
+
+  V asin(V x) {
+    V cosine =
+        call(llvm::Intrinsic::sqrt, b_.CreateFMul(b_.CreateFSub(real(1), x), b_.CreateFAdd(real(1), x)));
+    return atan(b_.CreateFDiv(x, cosine));
+  }
+
+  /// Twice the angle whose tangent is (1 - cos) / sin.
+  V acos(V x) {
+    V square = b_.CreateFDiv(b_.CreateFSub(real(1), x), b_.CreateFAdd(real(1), x));
+    return b_.CreateFMul(real(2), atan(call(llvm::Intrinsic::sqrt, square)));
+  }
+
+  /// log(1 + x + x^2 / (1 + sqrt(x^2 + 1))), which loses nothing near 0.
+  V asinh(V x) {
+    V a = call(llvm::Intrinsic::fabs, x), square = b_.CreateFMul(a, a);
+    V root = call(llvm::Intrinsic::sqrt, b_.CreateFAdd(square, real(1)));
+    V more = b_.CreateFAdd(a, b_.CreateFDiv(square, b_.CreateFAdd(real(1), root)));
+    return with_sign_of(log_of_twice_if_large(a, log_one_and(more)), x);
+  }
+
+  /// log(1 + t + sqrt(2 t + t^2)) with t = x - 1.
+  V acosh(V x) {
+    V t = b_.CreateFSub(x, real(1));
+    V root = call(llvm::Intrinsic::sqrt, b_.CreateFMul(t, b_.CreateFAdd(t, real(2))));
+    V y = log_of_twice_if_large(x, log_one_and(b_.CreateFAdd(t, root)));
+    return b_.CreateSelect(b_.CreateFCmpOLT(x, real(1)), real(kNan), y);
+  }
+
+  V atanh(V x) {
+    V a = call(llvm::Intrinsic::fabs, x);
+    V ratio = b_.CreateFDiv(b_.CreateFAdd(a, a), b_.CreateFSub(real(1), a));
+    return with_sign_of(b_.CreateFMul(real(0.5), log_one_and(ratio)), x);
+  }
+
   V sigmoid(V x) { return b_.CreateFDiv(real(1), b_.CreateFAdd(real(1), exp(b_.CreateFNeg(x)))); }
 
   /// An odd polynomial below the middle; above it 1 - exp(-x^2) q((x - 2) / (x + 2)), which from 6 on is 1.
@@ -278,6 +328,23 @@ class DoubleMath final : public FloatOps {
     V e = b_.CreateFAdd(real(1), exp_less_one(x.r, x.low));
     return b_.CreateFMul(b_.CreateFMul(e, power_of_two(half)), power_of_two(rest));
   }
+  /// e^x / 2 for x >= 0, which is finite for some numbers whose e^x is not.
+  V half_exp(V x) {
+    Reduced reduced = by_ln2(clamp(x, 0, 712));
+    reduced.n = b_.CreateSub(reduced.n, integer(1));
+    return exp_of(reduced);
+  }
+  /// log(1 + x): what 1 + x has lost of x is as much of the logarithm. Infinity loses nothing.
+  V log_one_and(V x) {
+    V sum = b_.CreateFAdd(x, real(1)), lost = b_.CreateFSub(x, b_.CreateFSub(sum, real(1)));
+    V y = b_.CreateFAdd(log(sum), b_.CreateFDiv(lost, sum));
+    return b_.CreateSelect(b_.CreateFCmpOEQ(x, real(kInfinity)), x, y);
+  }
+  /// log 2x where the square of x hides a 1 or is infinite, else y.
+  V log_of_twice_if_large(V x, V y) {
+    return b_.CreateSelect(b_.CreateFCmpOGT(x, real(0x1p28)),
+                           b_.CreateFAdd(log(x), real(0x1.62e42fefa39efp-1)), y);
+  }
   /// Taylor's series to the 13th power: what follows is below 2^-57 of r.
   V exp_less_one(V r, V low = nullptr) {
     V tail = polynomial(r, {1.0 / 6227020800, 1.0 / 479001600, 1.0 / 39916800, 1.0 / 3628800, 1.0 / 362880,
@@ -303,6 +370,20 @@ llvm::Value* double_math(llvm::IRBuilder<>& builder, Intrinsic f, llvm::Value* x
       return math.erf(x);
     case Intrinsic::kAtan:
       return math.atan(x);
+    case Intrinsic::kSinh:
+      return math.sinh(x);
+    case Intrinsic::kCosh:
+      return math.cosh(x);
+    case Intrinsic::kAsin:
+      return math.asin(x);
+    case Intrinsic::kAcos:
+      return math.acos(x);
+    case Intrinsic::kAsinh:
+      return math.asinh(x);
+    case Intrinsic::kAcosh:
+      return math.acosh(x);
+    case Intrinsic::kAtanh:
+      return math.atanh(x);
     case Intrinsic::kSin:
       return math.sin_or_cos(x, false);
     case Intrinsic::kCos:
