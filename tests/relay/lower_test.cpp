@@ -78,6 +78,24 @@ TEST(Lower, ResizesTheLinesOfTheSmallerImage) {
   EXPECT_EQ(results_of(resize({3, 28}), "lines"), 3 * 3 * 7);
 }
 
+/// Each pixel of an open image is repeated where it is known how often: there are no tables of places.
+TEST(Lower, RepeatsThePixelsOfOpenImages) {
+  const lathe::Expr rows = lathe::var("h"), columns = lathe::var("w");
+  auto image = mutate(*make_var("x", tensor_type({1, 3, rows, columns * 2}, kFloat32)));
+  image->checked_type = image->annotation;
+  const Var x = seal(std::move(image));
+  auto attrs = std::make_unique<UpsamplingAttrs>();
+  attrs->scale_h = 2, attrs->scale_w = 3;
+  const tir::Func program =
+      lower_function(function({x}, typed_call("nn.upsampling", {x}, seal(std::move(attrs)))), "repeat");
+  int64_t blocks = 0;
+  post_order(program->body, [&](const NodeRef& node) {
+    const auto* block = node.as<tir::Block>();
+    blocks += block && !block->iters.empty();
+  });
+  EXPECT_EQ(blocks, 1);
+}
+
 /// What windows at a border are divided by is computed once for all channels, not for each result.
 TEST(Lower, CountsWindowsOnceForAllChannels) {
   Var x = typed_var({1, 30, 11, 11});

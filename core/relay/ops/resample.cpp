@@ -205,6 +205,16 @@ struct Resized {
   Axis axis;
 };
 
+/// How many times as large the result is: known of sizes that are open, too, where one is a multiple of the
+/// other.
+std::optional<double> factor_of(const Expr& in, const Expr& out) {
+  constexpr int64_t kMost = 16;
+  if (const auto ratio = (Real(out) / Real(in)).number) return ratio;
+  for (int64_t times = 1; times <= kMost; ++times)
+    if (prove_equal(out, in * times)) return static_cast<double>(times);
+  return std::nullopt;
+}
+
 std::vector<Resized> resized_axes(const ResizeAttrs& a, const Layout& layout, const std::string& letters,
                                   const Buffer& x, const TensorType& type, bool crop) {
   const size_t count = letters.size();
@@ -218,7 +228,7 @@ std::vector<Resized> resized_axes(const ResizeAttrs& a, const Layout& layout, co
     const bool same = prove_equal(in, out) && (!given || a.scales[k] == 1);
     // Coordinates of this mode are off by a half also where nothing changes.
     if (same && !crop && a.coordinate_transformation_mode != "tf_half_pixel_for_nn") continue;
-    const std::optional<double> factor = given ? a.scales[k] : (scaled / Real(in)).number;
+    const std::optional<double> factor = given ? a.scales[k] : factor_of(in, out);
     result.push_back({d, {in, out, scaled, factor, crop ? a.roi[k] : 0, crop ? a.roi[k + count] : 1}});
   }
   return result;
