@@ -264,7 +264,7 @@ Values range_at_run_time(const Node& node) {
   return {plus(times(places, bounds[2]), bounds[0])};
 }
 
-/// begin:end:step along each axis in turn, as NumPy has it.
+/// begin:end:step along each axis in turn.
 Values slice_at_run_time(const Node& node) {
   const Values starts = numbers_in(node, 1), ends = numbers_in(node, 2);
   Ints axes(starts.size());
@@ -278,13 +278,13 @@ Values slice_at_run_time(const Node& node) {
     const int64_t axis = node.axis(axes[i], node.rank(0));
     const Value extent = number_of(node.dims(0)[static_cast<size_t>(axis)]), zero = integer(0);
     const Value forward = less(zero, steps[i]);
-    // Backwards the last position may be one before the front.
-    const Value low = choose(forward, zero, integer(-1)),
-                high = choose(forward, extent, minus(extent, integer(1)));
-    auto position = [&](const Value& at) {
+    const Value high = choose(forward, extent, minus(extent, integer(1)));
+    auto position = [&](const Value& at, const Value& low) {
       return smaller(larger(choose(less(at, zero), plus(at, extent), at), low), high);
     };
-    const Value begin = position(starts[i]), end = position(ends[i]);
+    // Backwards the end may be one before the front, the begin not.
+    const Value begin = position(starts[i], zero),
+                end = position(ends[i], choose(forward, zero, integer(-1)));
     const Value count = minus(zero, quotient(minus(begin, end), steps[i]));
     value = taken(value, plus(times(counted_at_run_time(count), steps[i]), begin), axis);
   }

@@ -109,6 +109,14 @@ Ranges ranges_of(const Node& node) {
   return ranges;
 }
 
+/// Backwards a slice from before the front begins at the first element, where NumPy's is empty.
+Expr begin_of(const Expr& start, int64_t step, const Expr& extent) {
+  // The last element is there, or none is.
+  if (step > 0 || is_int(start, -1) || !relay::is_at_most(start, -1)) return start;
+  if (as_int(start) && int_value(start) <= -Node::kLargest) return 0;
+  return relay::simplify_size(max(extent + start, 0));
+}
+
 Values slice(const Node& node) {
   if (node.opset() >= 10 &&
       (!is_known(node.in(1)) || !is_known(node.in(2)) || (node.has(4) && !is_known(node.in(4)))))
@@ -118,8 +126,8 @@ Values slice(const Node& node) {
   Ints starts, ends, steps, axes;
   Value value = node.in(0);
   for (size_t i = 0; i < ranges.axes.size(); ++i) {
-    const Expr &start = ranges.starts[i], &end = ranges.ends[i],
-               &extent = node.dims(0)[static_cast<size_t>(ranges.axes[i])];
+    const Expr &end = ranges.ends[i], &extent = node.dims(0)[static_cast<size_t>(ranges.axes[i])];
+    const Expr start = begin_of(ranges.starts[i], ranges.steps[i], extent);
     // Beyond what an axis may be: its end.
     auto far = [](const Expr& at) {
       const int64_t position = int_value(at);

@@ -97,6 +97,33 @@ TEST(OnnxOpen, SlicesAlongAnOpenAxis) {
   }
 }
 
+/// Where NumPy's slice would be empty.
+TEST(OnnxOpen, SlicesBackwardsBeginAtAnElement) {
+  for (const auto& [start, end, step, expected] :
+       std::vector<std::tuple<int64_t, int64_t, int64_t, Shape>>{{-9, -9, -1, {0}},
+                                                                 {-6, INT64_MIN, -2, {0}},
+                                                                 {INT64_MIN, INT64_MIN, -1, {0}},
+                                                                 {-9, 0, -1, {}},
+                                                                 {-4, -9, -1, {1, 0}},
+                                                                 {-1, -3, -1, {4, 3}}}) {
+    SCOPED_TRACE(fmt::format("{}:{}:{}", start, end, step));
+    Strings nodes;
+    nodes.push_back(slice({start}, {end}, {0}, {step}, nodes));
+    const Model model{nodes, input_of("x", {"t"}, kInt)};
+    const ValueInfo input{.name = "x", .shape = {5}, .dtype = kInt64};
+    Tensor x = numbers(input, {5});
+    for (int64_t i = 0; i < 5; ++i) x.set_integer(i, i);
+    for (const ImportedModel& imported :
+         {open_model(model), import_bytes(model.file(), "m.onnx", {.shapes = {{"x", {5}}}})}) {
+      const Tensor y = run(imported, {x})[0];
+      Shape found;
+      for (int64_t i = 0; i < y.size(); ++i) found.push_back(y.integer(i));
+      EXPECT_EQ(found, expected);
+    }
+    EXPECT_EQ(run_at(open_model(model), {{"x", {0}}})[0].shape(), (Shape{0}));
+  }
+}
+
 /// Elements that lie one behind the other are not gathered by computed places.
 TEST(OnnxOpen, SlicesWithNumbersAtBothEndsAreNoGathers) {
   auto imported = [](const Strings& nodes) {

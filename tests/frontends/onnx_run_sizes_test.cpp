@@ -187,8 +187,8 @@ TEST(OnnxRunSizes, ShapesThatAreComputed) {
   expect_as_known(node("Tile", {"x", "s"}, {"y"}), {{"x", kMatrix}, {"s", vector_of({2, 3})}});
   for (const std::vector<int64_t>& pads : {std::vector<int64_t>{1, 0, 0, 2}, {-1, 1, 2, -3}})
     expect_as_known(node("Pad", {"x", "s"}, {"y"}), {{"x", kMatrix}, {"s", vector_of(pads)}});
-  for (const auto& [start, end, step] :
-       std::vector<std::array<int64_t, 3>>{{0, 2, 1}, {-1, -9, -2}, {1, 100, 2}, {5, 2, 1}, {3, 0, -1}})
+  for (const auto& [start, end, step] : std::vector<std::array<int64_t, 3>>{
+           {0, 2, 1}, {-1, -9, -2}, {1, 100, 2}, {5, 2, 1}, {3, 0, -1}, {-9, -9, -1}})
     expect_as_known(
         ints("axes", {1}) + node("Slice", {"x", "a", "b", "axes", "c"}, {"y"}),
         {{"x", kMatrix}, {"a", vector_of({start})}, {"b", vector_of({end})}, {"c", vector_of({step})}});
