@@ -2,6 +2,7 @@
 
 #include "core/codegen/host_target.h"
 #include "core/program/extents.h"
+#include "core/program/open_stretch.h"
 #include "core/program/ports.h"
 #include "core/program/shorten.h"
 #include "core/program/stretches.h"
@@ -65,8 +66,8 @@ void check_dataflow_blocks(const relay::Module& module) {
   if (found) relay::infer_type(module);
 }
 
-/// A graph with a size that types do not tell, as a sum of (n) and (m), of which either may be 1: a program
-/// tells such cases apart.
+/// A graph with a size that types do not tell, as a sum of (n) and (m), of which either may be 1, or with one
+/// that is 1 or a number: a program tells such cases apart.
 bool has_untold_sizes(const relay::Module& module) {
   const auto main = module->functions.find("main");
   if (main == module->functions.end()) return false;
@@ -75,7 +76,9 @@ bool has_untold_sizes(const relay::Module& module) {
         const auto* type = param->annotation.as<relay::TensorType>();
         return !type || !relay::has_constant_shape(*type);
       });
-  return open && program::has_unknown_dims(relay::infer_type(module));
+  if (!open) return false;
+  const relay::Module typed = relay::infer_type(module);
+  return program::has_unknown_dims(typed) || program::has_cases(typed);
 }
 
 }  // namespace

@@ -208,14 +208,16 @@ class Cases {
   }
 
  private:
-  /// The stretch where the dimension is of this size.
+  /// The stretch where the dimension is of this size, or what is wrong with it there.
   StretchCases where(const Shown& dim, const Dim& size) const;
   /// That where it is, or what is given. A dimension that is larger has but the one.
   StretchCases either(const Shown& dim, const Dim& size, StretchCases otherwise) const {
     if (dim.place.size < 0) return otherwise;
     StretchCases cases{
         .param = dim.place.param, .items = dim.place.items, .axis = dim.place.axis, .size = dim.place.size};
-    cases.is_size = std::make_unique<StretchCases>(where(dim, size));
+    StretchCases is_size = where(dim, size);
+    if (is_size.wrong && otherwise.wrong) return otherwise;
+    cases.is_size = std::make_unique<StretchCases>(std::move(is_size));
     cases.is_not = std::make_unique<StretchCases>(std::move(otherwise));
     return cases;
   }
@@ -224,25 +226,43 @@ class Cases {
   size_t& left_;
 };
 
+/// A broadcast of which a run can tell whether a dimension is 1.
+struct Question {
+  Shown one;
+  Dim other;
+  Expr call;
+};
+
+std::optional<Question> question_of(const DimCheck& check, const Ref<Function>& typed) {
+  if (!check.or_one) return std::nullopt;
+  for (const auto& [dim, other] : {std::pair(check.a, check.b), std::pair(check.b, check.a)}) {
+    // Where no parameter shows a dimension by itself, no run could ask; and min(n, 6) is no other name of n.
+    std::optional<Shown> one = shown(dim, typed);
+    if (one && !uses_var(other, one->variable.get())) return Question{*std::move(one), other, check.call};
+  }
+  return std::nullopt;
+}
+
+/// The first of a function; nothing where there is none.
+std::optional<Question> first_question(const Ref<Function>& typed) {
+  for (const DimCheck& check : undecided_dims(make_module(typed)))
+    if (auto question = question_of(check, typed)) return question;
+  return std::nullopt;
+}
+
 StretchCases cases_of(const Ref<Function>& stretch, size_t& left) {
   std::vector<Type> types;
   for (const Var& param : stretch->params) types.push_back(type_of(param));
   Renaming dims(types);
   const Ref<Function> typed = infer_type(renamed(stretch, dims));
-  const std::vector<DimCheck> checks = undecided_dims(make_module(typed));
   // One dimension at a time: with it decided, types are inferred anew, and what is then still undecided is
   // asked on both sides apart.
-  for (const DimCheck& check : checks) {
-    if (!check.or_one) continue;
-    std::optional<Shown> asked = shown(check.a, typed);
-    const Dim& other = asked ? check.b : check.a;
-    if (!asked) asked = shown(check.b, typed);
-    // No parameter shows it by itself, so no run could ask.
-    if (!asked) continue;
+  if (std::optional<Question> question = first_question(typed)) {
     // Three at most, of which one is this.
-    if (left < 2) throw PlacedError(check.call->span, "too many dimensions in one stretch may be 1 or not");
+    if (left < 2)
+      throw PlacedError(question->call->span, "too many dimensions in one stretch may be 1 or not");
     ++left;
-    return Cases(typed, left).of_broadcast(*std::move(asked), other);
+    return Cases(typed, left).of_broadcast(std::move(question->one), question->other);
   }
   if (has_unknown_dim(typed->result_type)) refuse(typed);
   StretchCases one;
@@ -250,11 +270,15 @@ StretchCases cases_of(const Ref<Function>& stretch, size_t& left) {
   return one;
 }
 
-StretchCases Cases::where(const Shown& dim, const Dim& size) const {
+StretchCases Cases::where(const Shown& dim, const Dim& size) const try {
   lathe::VarMap values;
   values[dim.variable.get()] = simplify(size - Dim(dim.beside));
   return cases_of(renamed(typed_, [&](const Dim& each) { return simplify(substitute(each, values)); }),
                   --left_);
+} catch (const TypeError&) {
+  StretchCases none;
+  none.wrong = std::current_exception();
+  return none;
 }
 
 }  // namespace
@@ -275,7 +299,21 @@ bool holds_tensors(const Type& type) {
 
 StretchCases with_dims_of_params(const Ref<Function>& stretch) {
   size_t left = kMostCases - 1;
-  return cases_of(stretch, left);
+  StretchCases cases = cases_of(stretch, left);
+  if (cases.wrong) std::rethrow_exception(cases.wrong);
+  return cases;
+}
+
+bool has_cases(const Module& graph) {
+  const Ref<Function>& main = graph->functions.at("main");
+  for (const DimCheck& check : undecided_dims(graph)) {
+    const std::optional<Question> question = question_of(check, main);
+    if (!question) continue;
+    const std::optional<Shown> other = shown(question->other, main);
+    // A size that is never 1 leaves but one case.
+    if (question->one.place.size >= 0 || (other && other->place.size >= 0)) return true;
+  }
+  return false;
 }
 
 }  // namespace lathe::program

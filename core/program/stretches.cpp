@@ -13,6 +13,7 @@
 #include "core/relay/analysis/graph_scopes.h"
 #include "core/relay/functor.h"
 #include "core/relay/op.h"
+#include "core/relay/ops/attrs_require.h"
 #include "core/relay/ops/attrs_tensor.h"
 #include "core/relay/passes/normal_form.h"
 #include "core/relay/text.h"
@@ -269,7 +270,22 @@ class Outliner {
     return bound("s", with_checked_type(make<Call>(callee, args), cases.function->result_type), done);
   }
 
-  /// if (extent == size) one stretch, else the other; both give the tensors of the results.
+  /// A run in which this does not hold ends with what is wrong then.
+  static void require(const Expr& extent, const Expr& holds, const std::exception_ptr& wrong,
+                      std::vector<Binding>& done) {
+    try {
+      std::rethrow_exception(wrong);
+    } catch (const PlacedError& error) {
+      auto attrs = std::make_unique<RequireAttrs>();
+      attrs->message = error.message();
+      auto call = mutate(*typed_call("require", {extent, holds}, seal(std::move(attrs))).as<Call>());
+      call->span = error.span();
+      bound("_", seal(std::move(call)), done);
+    }
+  }
+
+  /// if (extent == size) one stretch, else the other; both give the tensors of the results. Where one has
+  /// types that cannot hold, a run that gets there is refused.
   Var choice(const StretchCases& cases, const std::vector<Expr>& args, std::vector<Binding>& done) {
     Expr tensor = args.at(cases.param);
     for (int64_t item : cases.items) tensor = bound("t", typed_projection(tensor, item), done);
@@ -278,6 +294,15 @@ class Outliner {
     const Expr extent = bound("n", typed_call("extent", {tensor}, seal(std::move(attrs))), done);
     const Expr size = typed_constant(full({}, kInt64, static_cast<double>(cases.size)));
     const Expr is_size = bound("is_size", typed_call("equal", {extent, size}), done);
+    if (cases.is_size->wrong) {
+      const Expr is_not = bound("is_not", typed_call("logical_not", {is_size}), done);
+      require(extent, is_not, cases.is_size->wrong, done);
+      return results_of(*cases.is_not, args, done);
+    }
+    if (cases.is_not->wrong) {
+      require(extent, is_size, cases.is_not->wrong, done);
+      return results_of(*cases.is_size, args, done);
+    }
     auto body = [&](const StretchCases& inner) {
       std::vector<Binding> bindings;
       const Var results = results_of(inner, args, bindings);

@@ -456,6 +456,19 @@ TEST(OnnxOpen, WeightsSettleChannels) {
   EXPECT_EQ(model.inputs[0].shape[1], -1);
 }
 
+/// A size that meets a number in a broadcast is 1 or that: here 1 row would be too few.
+TEST(OnnxOpen, BroadcastsSettleWhatCannotBeOne) {
+  const Strings added = {ints("shape", {4, 3}), node("ConstantOfShape", {"shape"}, {"w"}),
+                         node("Add", {"x", "w"}, {"sum"})};
+  const auto rows_of = [&](const std::string& last) {
+    Strings nodes = added;
+    nodes.push_back(last);
+    return open_model({nodes, input_of("x", {"n", "3"}), {"sum", "y"}}).inputs[0].shape[0];
+  };
+  EXPECT_EQ(rows_of(node("Relu", {"sum"}, {"y"})), -1);
+  EXPECT_EQ(rows_of(node("Split", {"x"}, {"y", "z"}, integer("axis", 0))), 4);
+}
+
 TEST(OnnxOpen, LoopsAndScansOverAnOpenLength) {
   // y[i] = sum(x[0..i]), in as many steps as x has rows.
   const std::string body =

@@ -207,6 +207,44 @@ TEST(OpenPrograms, AGraphWhoseSizesOnlyARunTells) {
   EXPECT_NE(thrown_by([&] { rows(3, 2); }), "no error");
 }
 
+/// As the interpreter takes it.
+TEST(OpenPrograms, ASizeThatIsOneOrANumber) {
+  const relay::Module module = relay::parse_module(R"(
+    def @main(%x: Tensor[(n, 2), float32], %y: Tensor[(4, 2), float32]) {
+      concatenate((tanh(%x + %y), %x), axis=0)
+    })");
+  runtime::Executor executor(
+      runtime::Module::from_image(tuner::compile_model(module, codegen::host_target())),
+      runtime::serial_parallel());
+  executor.set_input(1, full({4, 2}, kFloat32, 1));
+  auto rows = [&](int64_t n) {
+    executor.set_input(0, full({n, 2}, kFloat32, 0.5));
+    executor.run();
+    EXPECT_NEAR(executor.output(0).value(7), std::tanh(1.5), 1e-6);
+    return executor.output(0).shape()[0];
+  };
+  EXPECT_EQ(rows(4), 8);
+  EXPECT_EQ(rows(1), 5);
+  EXPECT_NE(thrown_by([&] { rows(3); }), "no error");
+}
+
+/// Types that cannot hold where a size is 1 refuse the runs in which it is, not the program.
+TEST(OpenPrograms, ACaseWhoseTypesCannotHold) {
+  const std::string text = R"(
+    def @f(%x: Tensor[(n), int32], %y: Tensor[(m), int32]) { (%x + %y, reshape(%x, newshape=[2, 2])) }
+    def @main() {
+      @f(arange_like(zeros_of(%n), dtype="int32"), arange_like(zeros_of(%m), dtype="int32"))
+    })";
+  auto of = [&](const char* n, const char* m) {
+    std::string at = text;
+    at.replace(at.find("%n)"), 2, n);
+    return value(at.replace(at.find("%m)"), 2, m));
+  };
+  EXPECT_EQ(of("4i64", "4i64"), "([0, 2, 4, 6], [[0, 1], [2, 3]])");
+  EXPECT_EQ(of("4i64", "1i64"), "([0, 1, 2, 3], [[0, 1], [2, 3]])");
+  EXPECT_EQ(of("1i64", "4i64"), "t:2:72: error: reshape: shape (1) has 1 elements, (2, 2) has 4");
+}
+
 /// Sizes that never come again leave nothing.
 TEST(OpenPrograms, ManySizesInBoundedMemory) {
   Compiled compiled(relay::parse_module(R"(

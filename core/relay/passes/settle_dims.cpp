@@ -14,17 +14,26 @@ namespace {
 class CertainCalls final : public ExprVisitor {
  public:
   bool operator()(const Expr& call) const { return calls_.count(call.get()); }
+  /// Whether there are no others.
+  bool are_all() const { return are_all_; }
 
  private:
   void visit_call(const Ref<Call>& call) override {
     calls_.insert(call.get());
     visit_default(call);
   }
-  void visit_function(const Ref<Function>&) override {}
-  void visit_if(const Ref<If>& branch) override { visit(branch->condition); }
-  void visit_match(const Ref<Match>& match) override { visit(match->value); }
+  void visit_function(const Ref<Function>&) override { are_all_ = false; }
+  void visit_if(const Ref<If>& branch) override {
+    are_all_ = false;
+    visit(branch->condition);
+  }
+  void visit_match(const Ref<Match>& match) override {
+    are_all_ = false;
+    visit(match->value);
+  }
 
   NodeSet calls_;
+  bool are_all_ = true;
 };
 
 using Numbers = std::unordered_map<const Node*, int64_t>;  // by variable
@@ -39,6 +48,36 @@ Numbers shown_by(const Function& main) {
   return shown;
 }
 
+Module with_numbers(const Module& module, const Numbers& numbers) {
+  return rewrite(module,
+                 [&](const NodeRef& node) -> NodeRef {
+                   const auto number = numbers.find(node.get());
+                   return number == numbers.end() || number->second < 0
+                              ? node
+                              : NodeRef(lathe::Expr(number->second));
+                 })
+      .cast<ModuleNode>();
+}
+
+/// Tells whether types hold where a variable is 1.
+class MayBeOne {
+ public:
+  explicit MayBeOne(const Module& module) : module_(module) {}
+  bool operator()(const lathe::Expr& variable) {
+    const auto [known, is_new] = answers_.try_emplace(variable.get(), true);
+    if (is_new) try {
+        infer_type(with_numbers(module_, {{variable.get(), 1}}));
+      } catch (const TypeError&) {
+        known->second = false;
+      }
+    return known->second;
+  }
+
+ private:
+  const Module& module_;
+  std::unordered_map<const Node*, bool> answers_;
+};
+
 }  // namespace
 
 Module settle_dims(const Module& module) {
@@ -48,6 +87,7 @@ Module settle_dims(const Module& module) {
   if (numbers.empty()) return module;
   CertainCalls certain;
   certain.visit(found->second->body);
+  MayBeOne may_be_one(module);
   bool settled = false;
   const auto settle = [&](const lathe::Expr& dim, const lathe::Expr& number) {
     const auto shown = numbers.find(dim.get());
@@ -57,19 +97,18 @@ Module settle_dims(const Module& module) {
     settled = true;
   };
   for (const DimCheck& check : undecided_dims(module)) {
-    if (check.or_one || !certain(check.call)) continue;
+    if (!certain(check.call)) continue;
     const lathe::Expr a = simplify(check.a), b = simplify(check.b);
-    settle(a, b);
-    settle(b, a);
+    // What a branch cannot take a run may never get to.
+    const auto is_the_number = [&](const lathe::Expr& dim) {
+      return !check.or_one || (certain.are_all() && numbers.count(dim.get()) && !may_be_one(dim));
+    };
+    if (as_int(b) && is_the_number(a)) settle(a, b);
+    if (as_int(a) && is_the_number(b)) settle(b, a);
   }
   if (!settled) return module;
   // Again: a number may be what another equation waited for.
-  return settle_dims(rewrite(module, [&](const NodeRef& node) -> NodeRef {
-                       const auto number = numbers.find(node.get());
-                       return number == numbers.end() || number->second < 0
-                                  ? node
-                                  : NodeRef(lathe::Expr(number->second));
-                     }).cast<ModuleNode>());
+  return settle_dims(with_numbers(module, numbers));
 }
 
 }  // namespace lathe::relay
