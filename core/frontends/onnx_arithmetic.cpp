@@ -56,7 +56,8 @@ Value concatenated(const std::vector<Value>& parts, int64_t axis) {
 }
 
 Value broadcast_to(const Value& value, const Ints& shape) {
-  return shape_of(value) == shape ? value : emit("broadcast_to", {value}, make<relay::InitAttrs>(shape));
+  const bool is_it = !has_open_dims(value) && shape_of(value) == shape;
+  return is_it ? value : emit("broadcast_to", {value}, make<relay::InitAttrs>(shape));
 }
 
 Value sum_over(const Value& value, const Ints& axes, bool keepdims) {

@@ -160,6 +160,7 @@ Values transpose(const Node& node) {
 Expr broadcast_dim(const Expr& a, const Expr& b) {
   if (is_int(a, 1) || prove_equal(a, b) || relay::ops::share_variables(a, b)) return b;
   if (is_int(b, 1)) return a;
+  if (as_int(b)) return b;
   if (relay::is_at_most(b, 1)) return relay::simplify_size(a * b);
   return Expr();
 }

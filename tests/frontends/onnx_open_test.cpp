@@ -191,6 +191,17 @@ TEST(OnnxOpen, ExpandsToTheFirstRowOfAnOpenAxis) {
       << "a single row is no size of its own";
 }
 
+/// Which is 1 or that number: what follows needs the number.
+TEST(OnnxOpen, ExpandsAnOpenAxisToANumber) {
+  const Model model{
+      {ints("to", {4, 3}), node("Expand", {"x", "to"}, {"e"}), node("MatMul", {"w", "e"}, {"y"})},
+      input_of("x", {"n", "m"}) + input_of("w", {"2", "4"})};
+  expect_same_at(
+      model,
+      {{{"x", {1, 3}}, {"w", {2, 4}}}, {{"x", {4, 3}}, {"w", {2, 4}}}, {{"x", {4, 1}}, {"w", {2, 4}}}});
+  EXPECT_THROW(run_at(open_model(model), {{"x", {2, 3}}, {"w", {2, 4}}}), Error);
+}
+
 TEST(OnnxOpen, QuantizesByAnOpenAxis) {
   const Strings nodes = {node("QuantizeLinear", {"x", "scale", "zero"}, {"q"}, integer("axis", -2)),
                          node("DequantizeLinear", {"q", "scale", "zero"}, {"y"}, integer("axis", -2))};
