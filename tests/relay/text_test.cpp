@@ -56,6 +56,7 @@ TEST(RelayText, PrintsWhatItReads) {
       "def @main(%x: float32) {\n  call_dps_library(\"blas.\\\"gemm\\\"\", (%x, 2f), Tensor[(2), "
       "float32])\n}\n",
       "def @f(%x: float32) {\n  %x\n}\ndef @main() {\n  grad(@f)\n}\n",
+      "def @main() {\n  (inff, -inff64, nanf16, -nanbf16, [-inff, 1f, nanf])\n}\n",
       "def @main() {\n  ([1, -2], [[1f, 2.5f], [-0f, 1e-20f]], 2i64, -1i8, 255u8, 1.5f64, 0.5f16, 2bf16, "
       "True, [False])\n}\n",
       "def @main(%x: int32, Target=\"cpu\", hash=\"a\\\"b\") {\n  %0 = fn (%p: int32, Primitive=1) {\n    "
@@ -115,12 +116,13 @@ TEST(RelayText, LargeConstantsAndTensorProgramsGoIntoTheMetadata) {
   tir::Buffer out =
       f.compute("b", {4}, [&](tir::Vars i) { return tir::load(in, {i[0]}) + lathe::Expr(1.0); });
   Expr prim = make<PrimFunc>(f.finish("inc", {out}));
+  // A NaN whose bits `nanf` does not have.
   Expr weight = constant(random_tensor({4, 5}, kFloat32, 1)),
-       infinite = constant(full({}, kFloat32, INFINITY));
+       other_nan = constant(tensor_of<float>({std::nanf("1")}, {}, kFloat32));
   Expr call = make<Call>(prim, std::vector<Expr>{weight}, Attrs(), std::vector<Type>{},
                          tensor_type(std::vector<int64_t>{4}, kFloat32));
   std::string text = round_trip(make_module(
-      make<Function>(std::vector<TypeVar>{}, std::vector<Var>{}, Type(), tuple({call, weight, infinite}))));
+      make<Function>(std::vector<TypeVar>{}, std::vector<Var>{}, Type(), tuple({call, weight, other_nan}))));
   EXPECT_TRUE(text.starts_with(
       with_header("def @main() {\n  %0 = call_tir(meta[tir.Func][0], (meta[relay.Constant][0]), "
                   "Tensor[(4), float32]);\n  (%0, meta[relay.Constant][0], "

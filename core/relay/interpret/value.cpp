@@ -18,7 +18,7 @@ namespace {
 
 std::string leaf_text(const Value& value) {
   if (const TensorValue* tensor = value.as<TensorValue>()) {
-    std::string literal = print_literal(tensor->tensor);
+    std::string literal = print_value(tensor->tensor);
     return literal.empty()
                ? fmt::format("<{} {}>", to_string(tensor->tensor.dtype()), shape_text(tensor->tensor.shape()))
                : literal;

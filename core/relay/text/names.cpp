@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cctype>
 #include <cmath>
+#include <cstring>
+#include <limits>
 
 #include "core/relay/text.h"
 #include "core/relay/text/attrs_text.h"
@@ -41,12 +43,30 @@ std::string item_text(const Tensor& tensor, int64_t i) {
            suffix(type);
   }
   double value = tensor.value(i);
+  if (!std::isfinite(value))
+    return (std::signbit(value) ? "-" : "") + std::string(std::isinf(value) ? "inf" : "nan") + suffix(type);
   if (type.bits == 64) return fmt::format("{}{}", value, suffix(type));
   // The reader goes through double, which may round the shortest text to the other side.
   float narrow = static_cast<float>(value);
   std::string text = fmt::format("{}", narrow);
   if (static_cast<float>(std::stod(text)) != narrow) text = fmt::format("{:.9g}", narrow);
   return text + suffix(type);
+}
+
+/// Of which a literal would make the usual one.
+bool has_other_nans(const Tensor& tensor) {
+  if (!tensor.dtype().is_float() || tensor.size() > kLargestLiteral) return false;
+  Tensor usual({1}, tensor.dtype());
+  const int64_t bytes = usual.bytes();
+  for (int64_t i = 0; i < tensor.size(); ++i) {
+    const double value = tensor.value(i);
+    if (!std::isnan(value)) continue;
+    usual.set(0, std::copysign(std::numeric_limits<double>::quiet_NaN(), value));
+    if (std::memcmp(usual.data(), static_cast<const char*>(tensor.data()) + i * bytes,
+                    static_cast<size_t>(bytes)) != 0)
+      return true;
+  }
+  return false;
 }
 
 /// [[1, 2], [3, 4]]. `next` counts elements in row-major order.
@@ -78,14 +98,14 @@ const char* dim_function(BinaryOp op) {
 
 const char* kind_name(Kind kind) { return kKindNames[static_cast<int>(kind)]; }
 
-std::string print_literal(const Tensor& value) {
+std::string print_value(const Tensor& value) {
   if (!has_literal(value.dtype()) || value.size() == 0 || value.size() > kLargestLiteral) return "";
   if (value.shape().size() > 8) return "";
-  for (int64_t i = 0; i < value.size(); ++i)
-    if (value.dtype().is_float() && !std::isfinite(value.value(i))) return "";
   int64_t next = 0;
   return nested_text(value, 0, next);
 }
+
+std::string print_literal(const Tensor& value) { return has_other_nans(value) ? "" : print_value(value); }
 
 std::string UniqueNames::add(std::string wanted, bool is_variable) {
   // %0 is a graph binding, so no variable's name begins with a digit.

@@ -57,7 +57,10 @@ class TypeNames {
 /// Type, Shape, BaseType, ...
 const char* kind_name(Kind kind);
 
-/// A constant as a literal, or "" when it belongs into the metadata: large, or not finite.
+/// A constant as a literal, or "" when it belongs into the metadata: large, or with a NaN of other bits than
+/// the usual ones.
 std::string print_literal(const Tensor& value);
+/// The same, whatever the bits of a NaN.
+std::string print_value(const Tensor& value);
 
 }  // namespace lathe::relay

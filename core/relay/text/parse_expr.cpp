@@ -92,7 +92,7 @@ Expr Parser::atom() {
   if (is("[")) return begins_literal() ? literal() : stacked();
   if (is("{")) return block();
   if (is("-")) {
-    if (peek(1).kind == TokenKind::kNumber) return literal();
+    if (is_number(1)) return literal();
     if (!find_op("negative")) error(token, "there is no operator `negative`");
     next();
     return with_span(call("negative", {expr(kPrefix)}).cast<Call>(), span(token));
@@ -120,10 +120,10 @@ bool Parser::begins_literal() const {
   for (size_t ahead = 0;; ++ahead) {
     const Token& token = peek(ahead);
     open += token.text == "[" ? 1 : token.text == "]" ? -1 : 0;
-    const bool is_number = token.kind == TokenKind::kNumber || is("True", ahead) || is("False", ahead);
+    const bool is_item = is_number(ahead) || is("True", ahead) || is("False", ahead);
     const bool between = is("[", ahead) || is("]", ahead) || is(",", ahead) || is("-", ahead);
     // What is no expression either is reported as a literal that is wrong.
-    if (!is_number && !between) return token.kind == TokenKind::kEnd;
+    if (!is_item && !between) return token.kind == TokenKind::kEnd;
     if (open == 0) return true;
   }
 }
@@ -140,7 +140,7 @@ Expr Parser::stacked() {
 Expr Parser::keyword() {
   const Token& token = peek();
   std::string_view name = token.text;
-  if (name == "True" || name == "False") return literal();
+  if (name == "True" || name == "False" || is_number()) return literal();
   if (name == "meta" && is("[", 1)) return meta();
   if (name == "call_tir" || name == "call_dps_library") return foreign_call();
   next();

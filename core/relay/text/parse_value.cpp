@@ -1,5 +1,6 @@
 // Literals and attributes.
 #include <charconv>
+#include <limits>
 #include <nlohmann/json.hpp>
 
 #include "core/relay/op.h"
@@ -20,8 +21,18 @@ struct Number {
   std::string_view suffix;
 };
 
+/// inff, nanf64: the suffix says the type of a number without digits, which would else be a name.
+std::optional<Number> read_without_digits(std::string_view text, bool negative) {
+  const bool is_inf = text.starts_with("inf");
+  if (!is_inf && !text.starts_with("nan")) return std::nullopt;
+  const double magnitude =
+      is_inf ? std::numeric_limits<double>::infinity() : std::numeric_limits<double>::quiet_NaN();
+  return Number{.is_float = true, .real = negative ? -magnitude : magnitude, .suffix = text.substr(3)};
+}
+
 /// Nothing when the digits do not fit.
 std::optional<Number> read_number(std::string_view text, bool negative) {
+  if (auto number = read_without_digits(text, negative)) return number;
   // Digits, an exponent with its sign, and what is left is the suffix.
   size_t end = text.find_first_not_of("0123456789.");
   if (end < text.size() && text[end] == 'e') end = text.find_first_not_of("0123456789", end + 2);
@@ -73,7 +84,14 @@ bool fits(const Number& number, DataType type) {
 
 }  // namespace
 
-/// 1f, -2i64, True, [[1, 2], [3, 4]]
+bool Parser::is_number(size_t ahead) const {
+  const Token& token = peek(ahead);
+  if (token.kind != TokenKind::kIdentifier) return token.kind == TokenKind::kNumber;
+  const auto number = read_without_digits(token.text, false);
+  return number && !number->suffix.empty() && literal_type(*number);
+}
+
+/// 1f, -2i64, -inff, True, [[1, 2], [3, 4]]
 Expr Parser::literal() {
   const Token& start = peek();
   std::vector<Token> numbers;
@@ -84,7 +102,7 @@ Expr Parser::literal() {
   Tensor tensor;
   for (size_t i = 0; i < numbers.size(); ++i) {
     const Token& token = numbers[i];
-    bool is_bool = token.kind == TokenKind::kIdentifier;
+    bool is_bool = token.text == "True" || token.text == "False";
     std::optional<Number> number =
         is_bool ? Number{.integer = token.text == "True"} : read_number(token.text, negative[i]);
     if (!number) error(token, fmt::format("`{}` is out of range", token.text));
@@ -117,7 +135,7 @@ void Parser::literal_items(std::vector<Token>& numbers, std::vector<bool>& negat
     if (depth < shape.size()) error(token, "a literal whose rows differ in length");
     negative.push_back(accept("-"));
     bool is_bool = is("True") || is("False");
-    numbers.push_back(is_bool ? next() : expect(TokenKind::kNumber, "a number"));
+    numbers.push_back(is_bool || is_number() ? next() : expect(TokenKind::kNumber, "a number"));
     return;
   }
   int64_t items = 0;

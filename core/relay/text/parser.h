@@ -96,6 +96,8 @@ class Parser {
   Expr postfix();
   Expr atom();
   bool begins_literal() const;
+  /// Whether a number that is none of a sign stands there: 1f, inff.
+  bool is_number(size_t ahead = 0) const;
   Expr stacked();
   Expr keyword();
   Expr named(const Token& token);
