@@ -1,6 +1,7 @@
 #include "core/relay/passes/simplify_expr.h"
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 
 #include "core/relay/analysis/call_type.h"
@@ -23,8 +24,32 @@ Expr drop_neutral(const Expr& e, const Call& call, double neutral, bool commutes
   return nullptr;
 }
 Expr times_one(const Expr& e, const Call& call) { return drop_neutral(e, call, 1, true); }
-Expr plus_zero(const Expr& e, const Call& call) { return drop_neutral(e, call, 0, true); }
-Expr minus_zero(const Expr& e, const Call& call) { return drop_neutral(e, call, 0, false); }
+
+/// Zeros of this sign alone, or integers: of floats x + 0 makes 0 of -0, as x - -0 does.
+bool is_zero(const Expr& e, bool negative) {
+  if (!is_filled_with(e, 0)) return false;
+  const Tensor& value = e.as<Constant>()->value;
+  for (int64_t i = 0; value.dtype().is_float() && i < value.size(); ++i)
+    if (std::signbit(value.value(i)) != negative) return false;
+  return true;
+}
+
+/// Never -0: a sum that begins with 0.
+bool is_sum(const Expr& e) {
+  const Op* op = operator_of(e);
+  return op && op->product;
+}
+
+Expr plus_zero(const Expr& e, const Call& call) {
+  for (size_t i : {0, 1}) {
+    const Expr &x = call.args[1 - i], &zero = call.args[i];
+    if (same_type(e, x) && (is_zero(zero, true) || (is_sum(x) && is_filled_with(zero, 0)))) return x;
+  }
+  return nullptr;
+}
+Expr minus_zero(const Expr& e, const Call& call) {
+  return same_type(e, call.args[0]) && is_zero(call.args[1], false) ? call.args[0] : nullptr;
+}
 Expr divided_by_one(const Expr& e, const Call& call) { return drop_neutral(e, call, 1, false); }
 
 /// x in the shape of `e`; null where that is not known, or 0 would mean something else.
