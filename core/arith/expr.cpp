@@ -175,6 +175,8 @@ Expr cast(DataType dtype, Expr value) {
   if (const int64_t* v = as_int(value);
       v && fits(value.dtype(), *v) && (dtype.is_float() || fits(dtype, *v))) {
     if (dtype.is_bool()) return imm(kBool, *v != 0);
+    // Rounded once: not every int64 is a double.
+    if (dtype == kFloat32) return fimm(dtype, static_cast<float>(*v));
     return dtype.is_float() ? fimm(dtype, static_cast<double>(*v)) : imm(dtype, *v);
   }
   return make<Cast>(std::move(value), dtype);

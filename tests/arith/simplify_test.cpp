@@ -292,6 +292,13 @@ TEST(Compare, LookAlikesByAge) {
   }
 }
 
+/// Between two floats, a little above the middle, which the nearest double is.
+TEST(Fold, IntegersAreRoundedToFloatsOnce) {
+  const Expr folded = cast(kFloat32, Expr((int64_t{1} << 60) + (int64_t{1} << 36) + 1));
+  ASSERT_TRUE(folded.as<FloatImm>());
+  EXPECT_EQ(folded.as<FloatImm>()->value, 0x1p60 + 0x1p37);
+}
+
 TEST(Fold, LargeUnsignedConstantsAreNotNegative) {
   Expr largest = imm(kUInt64, -1), five = imm(kUInt64, 5), three = imm(kUInt64, 3);
   EXPECT_EQ(text(min(five, three)), "3");
