@@ -52,6 +52,18 @@ TEST(OpenPrograms, SizesOfOneDimensionAreEqual) {
   EXPECT_EQ(of("0"), "t:3:10: error: the model needs n = max(0, n - 1) + 1, which does not hold for n = 0");
 }
 
+TEST(OpenPrograms, TheLargestOfNone) {
+  const std::string text = R"(
+    def @at(%x: Tensor[(n), int32]) { argmax(%x, axis=[0]) }
+    def @main() { @at(arange_like(zeros_of(%d), dtype="int32")) })";
+  auto of = [&](const char* n) {
+    std::string at = text;
+    return value(at.replace(at.find("%d"), 2, n));
+  };
+  EXPECT_EQ(of("3"), "2");
+  EXPECT_EQ(of("0"), "t:2:39: error: the model needs n = max(n, 1), which does not hold for n = 0");
+}
+
 TEST(OpenPrograms, AVectorThatGrowsInALoop) {
   const std::string grow = R"(
     def @grow(%i: int32, %x: Tensor[(?), int32]) -> Tensor[(?), int32] {

@@ -64,9 +64,12 @@ Relation arg_type(RelationContext& c, const Attrs& attrs) {
   const Relation relation = reduced_type(c, a, kInt32);
   if (relation == Relation::kWaits) return relation;
   const Shape& shape = c.tensor(0)->shape;
-  for (int64_t axis : reduced_axes(a.axis, a.exclude, shape.size()))
-    if (is_int(shape[static_cast<size_t>(axis)], 0))
-      mismatch(c, "{} has no elements along axis {}", describe(shape), axis);
+  for (int64_t axis : reduced_axes(a.axis, a.exclude, shape.size())) {
+    const Expr& extent = shape[static_cast<size_t>(axis)];
+    if (is_int(extent, 0)) mismatch(c, "{} has no elements along axis {}", describe(shape), axis);
+    // Of an open one the run sees whether there are some.
+    if (!as_int(extent) && !extent.as<Any>()) c.equal_dims(extent, max(extent, 1));
+  }
   return relation;
 }
 
