@@ -112,6 +112,7 @@ class Node {
   std::vector<double> reals(const char* name) const;       // none: empty
   std::vector<std::string> texts(const char* name) const;  // none: empty
   std::optional<Tensor> tensor(const char* name) const;
+  std::optional<Tensor> sparse_tensor(const char* name) const;
   /// The outputs of the graph that attribute `name` holds.
   std::vector<Value> run(const char* name, const std::vector<Value>& inputs) const;
   /// Whether so many steps of a loop, whose body attribute `name` holds, may be written out.

@@ -179,6 +179,12 @@ std::optional<Tensor> Node::tensor(const char* name) const {
   return tensor_from(attribute->t(), folder_);
 }
 
+std::optional<Tensor> Node::sparse_tensor(const char* name) const {
+  const auto* attribute = find(name, Type::AttributeProto_AttributeType_SPARSE_TENSOR);
+  if (!attribute || !attribute->has_sparse_tensor()) return std::nullopt;
+  return tensor_from(attribute->sparse_tensor(), folder_);
+}
+
 int64_t Node::axis(int64_t value, int64_t rank) const {
   if (value < -rank || value >= rank) reject("axis {} of a tensor of rank {}", value, rank);
   return value < 0 ? value + rank : value;

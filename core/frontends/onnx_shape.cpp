@@ -191,6 +191,7 @@ Values expand(const Node& node) {
 
 Values constant_op(const Node& node) {
   if (auto tensor = node.tensor("value")) return {constant(*tensor)};
+  if (auto tensor = node.sparse_tensor("sparse_value")) return {constant(*tensor)};
   if (node.has_attr("value_float")) return {scalar(kFloat32, node.real("value_float", 0))};
   if (node.has_attr("value_floats")) {
     const std::vector<double> reals = node.reals("value_floats");

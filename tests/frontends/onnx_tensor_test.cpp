@@ -137,10 +137,13 @@ TEST(OnnxTensors, OfTextMayStandWhereNothingReadsThem) {
 }
 
 /// Values and their places, in a row or along each axis.
-std::string sparse(const std::string& values, const std::string& places, const Shape& dims) {
+std::string sparse_content(const std::string& values, const std::string& places, const Shape& dims) {
   std::string result = field(1, values) + field(2, places);
   for (int64_t dim : dims) result += field(3, dim);
-  return field(15, result);
+  return result;
+}
+std::string sparse(const std::string& values, const std::string& places, const Shape& dims) {
+  return field(15, sparse_content(values, places, dims));
 }
 
 TEST(OnnxTensors, AreSparse) {
@@ -151,6 +154,12 @@ TEST(OnnxTensors, AreSparse) {
   EXPECT_THAT(
       result_of(file({y}, sparse(values, tensor("", {2, 2}, kInt, raw_of(Shape{0, 2, 1, 0})), {2, 3}))),
       ElementsAre(0, 0, 5, 7, 0, 0));
+  // Of a node.
+  const std::string places = tensor("", {2}, kInt, raw_of(Shape{1, 5})),
+                    value = field(5, field(1, std::string("sparse_value")) +
+                                         field(22, sparse_content(values, places, {2, 3})) +
+                                         field(20, int64_t{11}));
+  EXPECT_THAT(result_of(file({node("Constant", {}, {"w"}, value), y}, "")), ElementsAre(0, 5, 0, 0, 0, 7));
   EXPECT_EQ(refusal(file({y}, sparse(values, tensor("", {2}, kInt, raw_of(Shape{1, 6})), {2, 3}))),
             "m.onnx: sparse tensor `w`: place 6 of a tensor of shape (2, 3)");
   EXPECT_EQ(refusal(file({y}, sparse(values, tensor("", {2, 2}, kInt, raw_of(Shape{0, 3, 1, 0})), {2, 3}))),
