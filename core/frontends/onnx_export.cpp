@@ -9,7 +9,8 @@ namespace lathe::onnx {
 namespace {
 using Proto = ::onnx::TensorProto;
 
-constexpr int kIrVersion = 8, kOpset = 17;
+/// The first that knows the opset.
+int ir_version_of(int opset) { return opset < 19 ? 8 : 9; }
 
 template <typename F>
 void for_each_row(F&& f) {
@@ -160,6 +161,20 @@ void Exporter::run(const relay::Function& main) {
       const auto* tuple = output->checked_type.as<relay::TupleType>();
       describe(graph_->add_output(), name, tuple ? tuple->items[i] : output->checked_type);
     }
+  if (opset_ >= 18) take_axes_as_inputs();
+}
+
+/// As all reductions have them since opset 18. Which it is to be is known when all is written.
+void Exporter::take_axes_as_inputs() {
+  for (::onnx::NodeProto& node : *graph_->mutable_node()) {
+    if (!node.op_type().starts_with("Reduce")) continue;
+    auto& attributes = *node.mutable_attribute();
+    const auto axes = std::find_if(attributes.begin(), attributes.end(),
+                                   [](const auto& each) { return each.name() == "axes"; });
+    if (axes == attributes.end()) continue;
+    node.add_input(ints({axes->ints().begin(), axes->ints().end()}));
+    attributes.erase(axes);
+  }
 }
 
 void Exporter::find_biased(const relay::Expr& body) {
@@ -244,13 +259,14 @@ void export_file(const relay::Module& module, const std::string& path) {
   auto main = module->functions.find("main");
   if (main == module->functions.end()) fail("the module has no function @main");
   ::onnx::ModelProto model;
-  model.set_ir_version(kIrVersion);
   model.set_producer_name("lathe");
+  model.mutable_graph()->set_name("main");
+  Exporter exporter(model.mutable_graph());
+  exporter.run(*main->second);
+  model.set_ir_version(ir_version_of(exporter.opset()));
   auto* opset = model.add_opset_import();
   opset->set_domain("");
-  opset->set_version(kOpset);
-  model.mutable_graph()->set_name("main");
-  Exporter(model.mutable_graph()).run(*main->second);
+  opset->set_version(exporter.opset());
   std::string bytes;
   if (!model.SerializeToString(&bytes)) fail("{}: the model is too large for one ONNX file", path);
   write_file(path, bytes);

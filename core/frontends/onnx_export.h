@@ -7,7 +7,8 @@
 
 namespace lathe::onnx {
 
-/// `main` of the module as an ONNX model, opset 17. Inputs keep their names, outputs are output_0, output_1,
+/// `main` of the module as an ONNX model, of opset 17 or the first that has
+/// all its operators. Inputs keep their names, outputs are output_0, output_1,
 /// ... as far as no input has that name. REQUIRES: types are inferred, shapes constant. Throws Error naming
 /// an operator that has no ONNX form here.
 void export_file(const relay::Module& module, const std::string& path);

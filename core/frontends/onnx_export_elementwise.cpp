@@ -104,6 +104,11 @@ void shift(Exporter& e, const Written& w) {
   set_text(e.node("BitShift", w.args, w.output()), "direction", w.op() == "left_shift" ? "LEFT" : "RIGHT");
 }
 
+void bitwise(Exporter& e, const Written& w) {
+  e.need_opset(18);
+  plain(e, w);
+}
+
 void where(Exporter& e, const Written& w) {
   std::string condition = w.dtype(0) == kBool ? w.args[0] : e.cast(w.args[0], kBool);
   e.node("Where", {condition, w.args[1], w.args[2]}, w.output());
@@ -201,6 +206,10 @@ constexpr ExportRow kRows[] = {
     {"trunc_divide", trunc_divide},
     {"left_shift", shift},
     {"right_shift", shift},
+    {"bitwise_and", bitwise, "BitwiseAnd"},
+    {"bitwise_or", bitwise, "BitwiseOr"},
+    {"bitwise_xor", bitwise, "BitwiseXor"},
+    {"bitwise_not", bitwise, "BitwiseNot"},
     {"logical_and", plain, "And"},
     {"logical_or", plain, "Or"},
     {"logical_xor", plain, "Xor"},

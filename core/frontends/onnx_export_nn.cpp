@@ -81,8 +81,7 @@ void pool(Exporter& e, const Written& w) {
   const std::string op = find_export(w.op())->onnx;
   size_t axes = spatial_axes(w);
   bool dilated = std::any_of(a.dilation.begin(), a.dilation.end(), [](int64_t d) { return d != 1; });
-  // ONNX has it from opset 19 on.
-  if (op == "AveragePool" && dilated) w.reject("with dilation");
+  if (op == "AveragePool" && dilated) e.need_opset(19);
   auto* node = e.node(op.c_str(), w.args, w.output());
   set_ints(node, "kernel_shape", each_axis(a.pool_size, axes, 1));
   set_ints(node, "strides", each_axis(a.strides, axes, 1));
@@ -273,8 +272,9 @@ std::vector<float> on_all_axes(const relay::Layout& layout, std::span<const doub
 
 void write_resize(Exporter& e, const Written& w, const relay::ResizeAttrs& a, int axes = 2) {
   const std::string& coordinates = a.coordinate_transformation_mode;
-  if (coordinates == "tf_half_pixel_for_nn" || coordinates == "half_pixel_symmetric" || a.antialias)
-    w.reject("with {} (in opset 17)", a.antialias ? "antialias" : "coordinates " + coordinates);
+  if (coordinates == "tf_half_pixel_for_nn") w.reject("with coordinates {}", coordinates);
+  if (coordinates == "half_pixel_symmetric") e.need_opset(19);
+  if (a.antialias) e.need_opset(18);
   const relay::Layout layout = relay::ops::layout_or(a.layout, "NC", axes);
   Names inputs{w.args[0], "", ""};
   auto floats = [&](const std::vector<float>& values) {
@@ -297,6 +297,7 @@ void write_resize(Exporter& e, const Written& w, const relay::ResizeAttrs& a, in
   set_text(node, "mode", nearest ? "nearest" : a.method.ends_with("cubic") ? "cubic" : "linear");
   set_text(node, "coordinate_transformation_mode", coordinates);
   if (nearest) set_text(node, "nearest_mode", nearest_mode(a.rounding_method, coordinates));
+  if (a.antialias) set_int(node, "antialias", 1);
   set_float(node, "cubic_coeff_a", a.cubic_alpha);
   set_int(node, "exclude_outside", a.cubic_exclude);
   set_float(node, "extrapolation_value", a.extrapolation_value);

@@ -25,7 +25,7 @@ Ints axes_of(const Written& w, const A& a) {
 void reduce_into(Exporter& e, const std::string& op, const std::string& x, const Ints& axes, bool keepdims,
                  const std::string& output) {
   if (axes.empty()) return (void)e.node("Identity", {x}, output);
-  // Opset 17: of the reductions this one alone takes its axes as an input.
+  // Before opset 18, of the reductions this one alone takes its axes as an input.
   bool as_input = op == "ReduceSum";
   auto* node = e.node(op.c_str(), as_input ? Names{x, e.ints(axes)} : Names{x}, output);
   if (!as_input) set_ints(node, "axes", axes);

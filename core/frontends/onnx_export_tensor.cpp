@@ -53,7 +53,7 @@ void split(Exporter& e, const Written& w) {
 
 void strided_slice(Exporter& e, const Written& w) {
   const auto& a = w.attrs<relay::StridedSliceAttrs>();
-  Ints axes(a.begin.size()), ends = a.end, strides = a.strides;
+  Ints axes(a.begin.size()), begins = a.begin, ends = a.end, strides = a.strides;
   std::iota(axes.begin(), axes.end(), 0);
   if (a.axes) axes = *a.axes;
   for (int64_t& axis : axes) axis = w.front(axis);
@@ -63,12 +63,14 @@ void strided_slice(Exporter& e, const Written& w) {
   for (size_t k = 0; k < axes.size(); ++k) {
     int64_t extent = w.shape(0)[static_cast<size_t>(axes[k])];
     if (k >= ends.size()) ends.push_back(sizes ? -1 : extent);
+    // Backwards from before the front there is nothing, where ONNX begins at the front.
+    if (strides[k] < 0 && begins[k] < -extent) begins[k] = ends[k] = 0;
     if (!sizes) continue;
     int64_t begin = a.begin[k] < 0 ? a.begin[k] + extent : a.begin[k];
     // Mode "size": the number of elements, or all that follow.
     ends[k] = ends[k] < 0 ? extent : begin + ends[k];
   }
-  e.node("Slice", {w.args[0], e.ints(a.begin), e.ints(ends), e.ints(axes), e.ints(strides)}, w.output());
+  e.node("Slice", {w.args[0], e.ints(begins), e.ints(ends), e.ints(axes), e.ints(strides)}, w.output());
 }
 
 /// Positions as `take` reads them: the nearest one where they lie outside, or counted around.
@@ -105,20 +107,20 @@ void gather_nd(Exporter& e, const Written& w) {
           w.attrs<relay::GatherNdAttrs>().batch_dims);
 }
 
-std::string reduction_of(const std::string& name) { return name == "update" ? "none" : name; }
+std::string reduction_of(Exporter& e, const std::string& name) {
+  if (name == "min" || name == "max") e.need_opset(18);
+  return name == "update" ? "none" : name;
+}
 void scatter_elements(Exporter& e, const Written& w) {
   const auto& a = w.attrs<relay::ScatterElementsAttrs>();
-  if (a.reduction != "update" && a.reduction != "add" && a.reduction != "mul")
-    w.reject("with {} (in opset 17)", a.reduction);
   auto* node = e.node("ScatterElements", w.args, w.output());
   set_int(node, "axis", w.front(a.axis));
-  set_text(node, "reduction", reduction_of(a.reduction));
+  set_text(node, "reduction", reduction_of(e, a.reduction));
 }
 void scatter_nd(Exporter& e, const Written& w) {
   const std::string& mode = w.attrs<relay::ScatterNdAttrs>().mode;
-  if (mode != "update" && mode != "add" && mode != "mul") w.reject("with {} (in opset 17)", mode);
   set_text(e.node("ScatterND", {w.args[0], tuple_last(e, w), w.args[2]}, w.output()), "reduction",
-           reduction_of(mode));
+           reduction_of(e, mode));
 }
 
 void tile(Exporter& e, const Written& w) {

@@ -3,6 +3,7 @@
 
 #include <onnx/onnx_pb.h>
 
+#include <algorithm>
 #include <span>
 #include <unordered_map>
 #include <unordered_set>
@@ -33,6 +34,10 @@ class Exporter {
   std::string transposed(const std::string& value, const std::vector<int64_t>& axes);
   std::string cast(const std::string& value, DataType dtype);
   std::string fresh() { return unused("t", next_); }
+  /// Something of this opset was written.
+  void need_opset(int version) { opset_ = std::max(opset_, version); }
+  /// The lowest that has all that was written.
+  int opset() const { return opset_; }
 
   /// A convolution or dense layer that only a bias_add along its channels reads: the two are one node.
   bool takes_bias(const relay::Expr& product) const { return biased_.count(product.get()) != 0; }
@@ -40,6 +45,7 @@ class Exporter {
   Names names_of_args(const relay::Call& call) const;
 
  private:
+  void take_axes_as_inputs();
   void find_biased(const relay::Expr& body);
   void visit(const NodeRef& node);
   void write(const relay::Call& call);
@@ -52,6 +58,7 @@ class Exporter {
   std::unordered_set<const lathe::Node*> biased_;
   std::unordered_map<const lathe::Node*, Names> names_;  // a tuple has those of its fields
   int64_t next_ = 0;
+  int opset_ = 17;
 };
 
 int32_t onnx_dtype(DataType dtype);

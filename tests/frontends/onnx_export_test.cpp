@@ -168,6 +168,9 @@ const Row kRows[] = {
      "scatter_elements(%x, %i, %u, axis=0, reduction=\"add\")", 0, 4},
     {"%x: Tensor[(5, 3), float32], %i: Tensor[(1, 2), int64], %u: Tensor[(2, 3), float32]",
      "scatter_nd(%x, %i, %u, mode=\"add\")", 0, 4},
+    {"%x: Tensor[(5, 3), float32], %i: Tensor[(1, 2), int64], %u: Tensor[(2, 3), float32]",
+     "scatter_nd(%x, %i, %u, mode=\"max\")", 0, 4},
+    {kVector, "sum(strided_slice(%x, begin=[0, -9], end=[2, -9], strides=[1, -1]))"},
     {kVector, "tile(%x, reps=[2, 1, 3])"},
     {kVector, "repeat(%x, repeats=2, axis=1)"},
     {kVector, "reverse(%x, axis=1)"},
@@ -233,6 +236,10 @@ const Row kRows[] = {
     {kImage, "nn.lrn(%x, size=3)"},
     {kImage, "nn.l2_normalize(%x, eps=0.001f, axis=[1])"},
     {kImage, "image.resize2d(%x, size=[9, 5])"},
+    {kImage, "image.resize2d(%x, size=[4, 5], antialias=True)"},
+    {kImage,
+     "image.resize2d(%x, size=[9, 5], scales=[1.6, 0.7], "
+     "coordinate_transformation_mode=\"half_pixel_symmetric\")"},
     {"%x: Tensor[(1, 2, 6, 8), float32], %y: Tensor[(9), float32], %z: Tensor[(5), float32]",
      "image.resize2d_like(%x, %y, %z)"},
     {"%x: Tensor[(1, 2, 6), float32], %y: Tensor[(9), float32]", "image.resize1d_like(%x, %y)"},
@@ -252,18 +259,21 @@ const Row kRows[] = {
      "roi=[0.1f, 0.2f, 0.9f, 0.7f])"},
     {kImage, "nn.upsampling(%x, scale_h=2f, scale_w=2f)"},
     {kImage, "nn.upsampling(%x, scale_h=1.5f, scale_w=2f, method=\"bilinear\", align_corners=True)"},
+    {kIntegers, "bitwise_and(%x, %y)"},
+    {kIntegers, "bitwise_or(%x, bitwise_not(%y))"},
+    {kIntegers, "bitwise_xor(%x, %y)"},
+    {kIntegers, "bitwise_not(%x)"},
+    // Reductions have another form in a file of this opset.
+    {kIntegers, "max(bitwise_or(%x, %y), axis=[1])"},
+    {kImage, "nn.avg_pool2d(%x, pool_size=[2, 2], dilation=[2, 3])"},
     // An encoder's attention.
     {"%x: Tensor[(1, 4, 6), float32], %w: Tensor[(6, 6), float32]",
      "%0 = nn.dense(%x, %w); nn.batch_matmul(nn.softmax(nn.batch_matmul(%0, %x)), transpose(%x, axes=[0, "
      "2, 1]))"},
 };
 
-/// Operators that no ONNX graph of opset 17 holds, or none without a choice of ours.
+/// Operators that no ONNX graph holds, or none without a choice of ours.
 const std::vector<std::string> kNoForm = {
-    "bitwise_and",
-    "bitwise_not",
-    "bitwise_or",
-    "bitwise_xor",
     "cumprod",
     "extent",
     "first_rows",
