@@ -84,11 +84,21 @@ std::string placed(Exporter& e, const Written& w, const std::string& mode, int64
 
 void take(Exporter& e, const Written& w) {
   const auto& a = w.attrs<relay::TakeAttrs>();
-  if (a.batch_dims != 0) w.reject("with batch_dims {}", a.batch_dims);
   int64_t axis = a.axis ? w.front(*a.axis) : 0;
   std::string data = a.axis ? w.args[0] : e.reshaped(w.args[0], {-1});
   int64_t extent = a.axis ? w.shape(0)[static_cast<size_t>(axis)] : shape_size(w.shape(0));
-  set_int(e.node("Gather", {data, placed(e, w, a.mode, extent)}, w.output()), "axis", axis);
+  const std::string places = placed(e, w, a.mode, extent);
+  if (a.batch_dims == 0) return set_int(e.node("Gather", {data, places}, w.output()), "axis", axis);
+  // GatherND takes behind the batch: the axes between go behind what is taken, and back.
+  const int64_t batch = a.batch_dims, between = axis - batch, taken = w.rank(1) - batch;
+  Ints order(static_cast<size_t>(w.rank(0))), back(w.result_shape().size());
+  std::iota(order.begin(), order.end(), 0);
+  std::iota(back.begin(), back.end(), 0);
+  std::rotate(order.begin() + batch, order.begin() + axis, order.begin() + axis + 1);
+  std::rotate(back.begin() + batch, back.begin() + batch + taken, back.begin() + batch + taken + between);
+  const std::string found = e.fresh(), tuples = e.cast(e.add("Unsqueeze", {places, e.ints({-1})}), kInt64);
+  set_int(e.node("GatherND", {e.transposed(data, order), tuples}, found), "batch_dims", batch);
+  set_ints(e.node("Transpose", {found}, w.output()), "perm", back);
 }
 
 void gather(Exporter& e, const Written& w) {
