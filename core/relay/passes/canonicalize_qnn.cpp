@@ -235,9 +235,9 @@ class Canonicalizer final : public ExprMutator {
   Expr quantized(const Expr& x, const Expr& scale, const Expr& zero, int64_t axis, DataType dtype) {
     size_t rank = type_of(x).shape.size();
     Expr divisor = along(scale, axis, rank), quotient;
-    // Only a single number may move through relu and clip as it is done here, and only constants are worth
-    // it: they are multiplied when the model is built.
-    if (is_closed(divisor) && type_of(divisor).shape.empty())
+    // Only a single positive number may move through relu and clip as it is done here, and only constants are
+    // worth it: they are multiplied when the model is built.
+    if (one_number(divisor).value_or(0) > 0 && type_of(divisor).shape.empty())
       quotient = scaled(x, typed_call("divide", {number(type_of(divisor).dtype, 1), divisor}));
     if (!quotient) quotient = typed_call("divide", {x, divisor});
     // Saturation: values beyond the type's range become its ends.

@@ -33,12 +33,19 @@ struct Quantized {
   bool is_8_bit() const { return type_of(value).dtype == kInt8 || type_of(value).dtype == kUInt8; }
 };
 
+/// Negative scales turn the order of numbers around.
+bool is_positive(const Tensor& scale) {
+  for (int64_t i = 0; i < scale.size(); ++i)
+    if (!(scale.value(i) > 0)) return false;
+  return true;
+}
+
 // With constant scales: others are no fake quantization but part of the model.
 std::optional<Quantized> quantized(const Expr& e) {
   const Call* call = call_of(e, "qnn.dequantize");
   const auto* scale = call ? call->args[1].as<Constant>() : nullptr;
   const auto* zero = call ? call->args[2].as<Constant>() : nullptr;
-  if (!scale || !zero) return std::nullopt;
+  if (!scale || !zero || !is_positive(scale->value)) return std::nullopt;
   int64_t axis = ops::attrs_as<QuantizeAttrs>(call->attrs).axis;
   return Quantized{call->args[0], scale->value, zero->value, axis < 0 ? axis + rank_of(e) : axis};
 }

@@ -3,6 +3,7 @@
 // they came from.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "core/relay/analysis/call_type.h"
@@ -238,6 +239,23 @@ TEST(Quantization, EqualInputAndOutputScalesVanish) {
   EXPECT_FALSE(calls(pooled(scale), "qnn.quantize"));
   EXPECT_FALSE(calls(pooled(scale), "qnn.dequantize"));
   EXPECT_TRUE(calls(pooled(number(kFloat32, 0.25)), "qnn.quantize"));
+}
+
+/// The largest number is the smallest integer.
+TEST(Quantization, NegativeScalesTurnTheOrderAround) {
+  const Tensor given = bytes({1, 1, 1, 8}, kUInt8, 5);
+  const auto attrs = make<QuantizeAttrs>(kUInt8, int64_t{0});
+  const Expr scale = number(kFloat32, -0.5), zero = number(kUInt8, 100);
+  const auto by_integers = [&](const char* op, const Attrs& of_op) {
+    const Expr real = typed_call("qnn.dequantize", {typed_constant(given), scale, zero}, attrs);
+    const Expr result = typed_call("qnn.quantize", {typed_call(op, {real}, of_op), scale, zero}, attrs);
+    return value_of(canonicalize_qnn(fake_quantization_to_integer(closed(result))));
+  };
+  const Tensor pooled = by_integers("nn.max_pool2d", make<PoolAttrs>(Ints{1, 2}, Ints{1, 2})),
+               rectified = by_integers("nn.relu", {});
+  for (int64_t i = 0; i < 8; ++i) EXPECT_EQ(rectified.integer(i), std::min<int64_t>(given.integer(i), 100));
+  for (int64_t i = 0; i < 4; ++i)
+    EXPECT_EQ(pooled.integer(i), std::min(given.integer(2 * i), given.integer(2 * i + 1)));
 }
 
 TEST(Quantization, BiasesThatAreNotWholeStayFloat) {
