@@ -37,14 +37,23 @@ Values open_split(const Node& node, int64_t axis, const std::vector<Expr>& sizes
     for (int64_t i = 0; i < parts; ++i) results.push_back(field_of(equal, i));
     return results;
   }
-  if (!sizes.empty() && (static_cast<int64_t>(sizes.size()) != parts || !prove_equal(sum_of(sizes), extent)))
-    node.reject("cannot tell whether the sizes make {}", relay::print(extent));
+  Value value = node.in(0);
+  if (!sizes.empty() &&
+      (static_cast<int64_t>(sizes.size()) != parts || !prove_equal(sum_of(sizes), extent))) {
+    const Expr sum = relay::simplify_size(sum_of(sizes));
+    if (static_cast<int64_t>(sizes.size()) != parts || !as_int(sum))
+      node.reject("cannot tell whether the sizes make {}", relay::print(extent));
+    // The run sees whether it is that number.
+    std::vector<Expr> dims = node.dims(0);
+    dims[static_cast<size_t>(axis)] = sum;
+    value = with_dims(value, dims);
+  }
   const Expr each = floordiv(extent + (parts - 1), Expr(parts));
   Values results;
   Expr begin = 0;
   for (int64_t i = 0; i < parts; ++i) {
     const Expr size = sizes.empty() ? max(min(each, extent - begin), 0) : sizes[static_cast<size_t>(i)];
-    results.push_back(sliced_by(node.in(0), axis, {relay::simplify_size(begin), relay::simplify_size(size)}));
+    results.push_back(sliced_by(value, axis, {relay::simplify_size(begin), relay::simplify_size(size)}));
     begin = begin + size;
   }
   return results;

@@ -229,6 +229,12 @@ TEST(OnnxOpen, SplitsAlongAnOpenAxis) {
                   input_of("x", {"2", "t", "3"}),
                   {"a", "b"}},
                  {{{"x", {2, 3, 3}}}, {{"x", {2, 7, 3}}}});
+  // Into parts of so many: the axis has as many as all.
+  const Model known{{ints("sizes", {1, 3}), node("Split", {"x", "sizes"}, {"a", "b"}, integer("axis", 1))},
+                    input_of("x", {"2", "t", "3"}),
+                    {"a", "b"}};
+  expect_same_at(known, {{{"x", {2, 4, 3}}}});
+  EXPECT_THROW(run_at(open_model(known), {{"x", {2, 5, 3}}}), Error);
 }
 
 TEST(OnnxOpen, PadsAndTiles) {
