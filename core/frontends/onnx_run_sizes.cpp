@@ -333,6 +333,8 @@ Values tile_at_run_time(const Node& node) {
     node.reject("{} counts for rank {}", counts.size(), node.rank(0));
   Value value = node.in(0);
   for (size_t d = 0; d < counts.size(); ++d) {
+    // However often, nothing stays nothing.
+    if (is_int(node.dims(0)[d], 0)) continue;
     const Value extent = number_of(node.dims(0)[d]);
     const Value places = counted_at_run_time(times(extent, counts[d]));
     value = taken(value, remainder(places, extent), static_cast<int64_t>(d));

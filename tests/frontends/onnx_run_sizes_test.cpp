@@ -185,6 +185,7 @@ TEST(OnnxRunSizes, ShapesThatAreComputed) {
   expect_as_known(node("Expand", {"x", "s"}, {"y"}), {{"x", kMatrix}, {"s", vector_of({2, 1, 4})}});
   expect_as_known(node("ConstantOfShape", {"s"}, {"y"}), {{"s", vector_of({2, 3})}});
   expect_as_known(node("Tile", {"x", "s"}, {"y"}), {{"x", kMatrix}, {"s", vector_of({2, 3})}});
+  expect_as_known(node("Tile", {"x", "s"}, {"y"}), {{"x", floats({}, {2, 0})}, {"s", vector_of({2, 3})}});
   for (const std::vector<int64_t>& pads : {std::vector<int64_t>{1, 0, 0, 2}, {-1, 1, 2, -3}})
     expect_as_known(node("Pad", {"x", "s"}, {"y"}), {{"x", kMatrix}, {"s", vector_of(pads)}});
   for (const auto& [start, end, step] : std::vector<std::array<int64_t, 3>>{
