@@ -145,6 +145,9 @@ Value integer_matmul(const Node& node, const Places& at) {
   Value x_zero = zero_point(node, at.x_zero, type_of(x).dtype),
         w_zero = zero_point(node, at.w_zero, type_of(w).dtype);
   auto attrs = make<relay::DenseAttrs>(std::optional<int64_t>(), std::optional(kInt32));
+  // As many columns as there are zero points of them, where one of the two is open.
+  if (node.rank(at.w) == 2 && type_of(w_zero).shape.size() == 1)
+    w = with_dims(w, {type_of(w).shape[0], type_of(w_zero).shape[0]});
   // qnn.dense takes one zero point for the data and one for each column of the weight; the rest is
   // differences.
   bool matrix = node.rank(at.w) == 2 && type_of(x_zero).shape.empty() && type_of(w_zero).shape.size() < 2;

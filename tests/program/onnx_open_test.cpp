@@ -418,5 +418,19 @@ TEST(OnnxOpenPrograms, NothingIsChosenOfNothing) {
   EXPECT_EQ(said_of(batches, 2), "input `x` is float32 (2, 4), must be float32 (3, 4)");
 }
 
+/// As many columns as zero points.
+TEST(OnnxOpenPrograms, ProductsOfBytesWithAZeroPointForEachColumn) {
+  constexpr int64_t kByte = 2;
+  Build build({{ints("zeros", {5, 7}), node("Cast", {"zeros"}, {"zero"}, integer("to", kByte)),
+                node("MatMulInteger", {"x", "w", "", "zero"}, {"y"})},
+               input_of("x", {"m", "k"}, kByte) + input_of("w", {"k", "n"}, kByte)});
+  const Tensor x = tensor_of<uint8_t>({1, 2, 3}, {1, 3}, kUInt8),
+               w = tensor_of<uint8_t>({9, 8, 7, 6, 5, 4}, {3, 2}, kUInt8);
+  const Tensor y = build.compiled({x, w})[0];
+  ASSERT_EQ(y.shape(), (Shape{1, 2}));
+  EXPECT_EQ(y.integer(0), 1 * 4 + 2 * 2 + 3 * 0);
+  EXPECT_EQ(y.integer(1), 1 * 1 - 2 * 1 - 3 * 3);
+}
+
 }  // namespace
 }  // namespace lathe::onnx
