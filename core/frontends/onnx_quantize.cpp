@@ -198,7 +198,10 @@ Values dynamic_quantize_linear(const Node& node) {
   auto all = make<relay::ReduceAttrs>(std::optional<relay::Ints>());
   Value most = call("maximum", {call("max", {x}, all), zero}),
         least = call("minimum", {call("min", {x}, all), zero});
-  Value scale = call("divide", {call("subtract", {most, least}), scalar(kFloat32, 255)});
+  Value range = call("subtract", {most, least});
+  // Of zeros alone any scale is right but 0, by which they would be divided.
+  Value scale = choose(call("equal", {range, zero}), scalar(kFloat32, 1),
+                       call("divide", {range, scalar(kFloat32, 255)}));
   Value point = call("clip", {call("round", {call("divide", {call("negative", {least}), scale})})},
                      make<relay::ClipAttrs>(0.0, 255.0));
   Value y_zero = cast_to(point, kUInt8);

@@ -441,5 +441,13 @@ TEST(OnnxOperators, Determinants) {
   EXPECT_THROW(run("Det", {floats({1, 2}, {2})}), Error);
 }
 
+/// Whose range is 0, by which nothing can be divided.
+TEST(OnnxOperators, QuantizeZerosAlone) {
+  const std::vector<Tensor> results = run("DynamicQuantizeLinear", {floats({0, 0}, {2})}, "", 3);
+  EXPECT_EQ(values(results[0]), (std::vector<double>{0, 0}));
+  EXPECT_EQ(values(results[1]), std::vector<double>{1});
+  EXPECT_EQ(values(results[2]), std::vector<double>{0});
+}
+
 }  // namespace
 }  // namespace lathe::onnx
