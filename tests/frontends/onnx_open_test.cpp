@@ -200,6 +200,9 @@ TEST(OnnxOpen, ExpandsAnOpenAxisToANumber) {
       model,
       {{{"x", {1, 3}}, {"w", {2, 4}}}, {{"x", {4, 3}}, {"w", {2, 4}}}, {{"x", {4, 1}}, {"w", {2, 4}}}});
   EXPECT_THROW(run_at(open_model(model), {{"x", {2, 3}}, {"w", {2, 4}}}), Error);
+  const ImportedModel alone =
+      open_model({{ints("to", {4, 3}), node("Expand", {"x", "to"}, {"y"})}, input_of("x", {"n", "3"})});
+  EXPECT_EQ(relay::print(alone.module->functions.at("main")->body->checked_type), "Tensor[(4, 3), float32]");
 }
 
 TEST(OnnxOpen, QuantizesByAnOpenAxis) {
