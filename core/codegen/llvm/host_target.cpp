@@ -66,7 +66,8 @@ void set_vectors(Target& target) {
     target.vector_registers = 32;
     return;
   }
-  // Kernels pass and return numbers in these registers; without them LLVM emits other calls, or none for ever.
+  // Kernels pass and return numbers in these registers; without them LLVM emits other calls, or none for
+  // ever.
   for (const char* needed : {"+64bit", "+sse2", "-soft-float"})
     if (!has(needed)) fail("target: code for x86_64 needs {}, which this one is without", needed);
   // avx512f alone has neither narrower vectors nor lanes of 8 and 16 bits.
