@@ -8,6 +8,7 @@
 #include "core/support/digest.h"
 #include "core/support/disk.h"
 #include "core/support/error.h"
+#include "db/database_error.h"
 #include "tracker/own_folder.h"
 
 namespace lathe::tracker {
@@ -90,13 +91,18 @@ void ContentStore::take_up_files() {
 void ContentStore::keep(const std::string& digest, std::string_view bytes) {
   // The same name is the same bytes.
   if (find(digest)) return;
-  make_folder();
-  make_room(counted(bytes.size()));
-  // Not to last beyond the tracker, so it need not reach the disk.
-  std::ofstream file(path_of(digest), std::ios::binary);
-  file.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
-  file.close();
-  if (!file) fail("cannot write {}", path_of(digest));
+  try {
+    make_folder();
+    make_room(counted(bytes.size()));
+    // Not to last beyond the tracker, so it need not reach the disk.
+    std::ofstream file(path_of(digest), std::ios::binary);
+    file.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+    file.close();
+    if (!file) fail("cannot write {}", path_of(digest));
+  } catch (const Error& error) {
+    // As when the database cannot grow: the disk's failure, which may pass, and nobody's who asked for it.
+    throw db::DatabaseError(error.what());
+  }
   bytes_ += counted(bytes.size());
   owned_[""] += counted(bytes.size());
   enter(digest, bytes.size(), "");

@@ -47,7 +47,8 @@ class ContentStore {
   ContentStore(const ContentStore&) = delete;
   ContentStore& operator=(const ContentStore&) = delete;
 
-  /// Throws Error when it cannot be written, or when there is no room. REQUIRES: the digest of `bytes`.
+  /// Throws db::DatabaseError when it cannot be written, or when there is no room. REQUIRES: the digest of
+  /// `bytes`.
   void keep(const std::string& digest, std::string_view bytes);
   void forget(const std::string& digest);
   /// At most `length` bytes; none when the blob is gone or has none there.

@@ -48,6 +48,16 @@ uint64_t take_module(const std::string& name, const fs::path& from, const fs::pa
   return fs::file_size(to / name);
 }
 
+/// Null while it serves.
+std::exception_ptr failure_of(FarmClient& farm) {
+  try {
+    farm.status();
+    return nullptr;
+  } catch (...) {
+    return std::current_exception();
+  }
+}
+
 /// Removes it when it goes.
 struct RemovedFolder {
   const std::string path;
@@ -483,6 +493,8 @@ bool JobKeeper::run_once(Search& search, db::Store& store) {
     } catch (...) {
       ours = std::current_exception();
     }
+    // What the farm has failed with ends every search that asks it for something.
+    if (!nonsense.empty()) ours = failure_of(farm_);
     if (!served) signal_searcher(searcher.pid(), SIGKILL);
     // One that has closed the link may still not end; nobody waits for it with the lock held.
     lock.lock();

@@ -11,6 +11,7 @@
 #include "core/support/error.h"
 #include "core/support/temporary_folder.h"
 #include "core/support/text.h"
+#include "db/database_error.h"
 #include "tests/thrown_by.h"
 #include "tracker/blob.h"
 
@@ -47,6 +48,20 @@ TEST(ContentStore, KeepsBytesUntilTheyAreForgotten) {
     EXPECT_EQ(store.read(kB, 0, 4), "b");
   }
   EXPECT_FALSE(fs::exists(folder)) << "builds last as long as their tracker";
+}
+
+/// By that a tracker knows that the disk has failed, and nothing that it was asked for.
+TEST(ContentStore, FailsAsADatabaseDoes) {
+  TemporaryFolder parent;
+  write_file(parent / "file", "");
+  ContentStore nowhere({.folder = parent / "file/artifacts"});
+  EXPECT_THROW(nowhere.keep(kA, "a"), db::DatabaseError);
+  ContentStore store({.folder = parent / "artifacts"});
+  store.keep(kA, "a");
+  fs::create_directories(parent / ("artifacts/" + kB));
+  EXPECT_THROW(store.keep(kB, "b"), db::DatabaseError);
+  ContentStore small({.folder = parent / "small", .limit_bytes = 1});
+  EXPECT_THROW(small.keep(kA, "ab"), db::DatabaseError);
 }
 
 TEST(ContentStore, TrustsNoFileThatItFinds) {

@@ -33,6 +33,10 @@ class SilentFarm final : public ServiceFarm {
       ++refused;
       throw db::DatabaseError("database tuning.db can't grow");
     }
+    if (failed) {
+      ++refused;
+      throw Error("cannot write /srv/tuning.db-artifacts/6f67");
+    }
     if (refuses) {
       ++refused;
       throw db::RefusedValueError("database tuning.db: CHECK constraint failed: calls > 0");
@@ -43,6 +47,7 @@ class SilentFarm final : public ServiceFarm {
   std::vector<Finished> poll(JobId, std::chrono::milliseconds) override { return {}; }
   size_t in_flight(JobId) override { return submitted; }
   FarmStatus status() override {
+    if (failed && refused > 0) throw Error("cannot write /srv/tuning.db-artifacts/6f67");
     const std::string target =
         to_text(parse_target_text("cpu:triple=x86_64-pc-linux-gnu,mcpu=haswell,vector=256"));
     FarmStatus status{.slots = 1};
@@ -67,7 +72,7 @@ class SilentFarm final : public ServiceFarm {
 
   std::atomic<size_t> submitted{0}, cancelled{0}, refused{0}, looks{0};
   std::atomic<JobId> cancelled_job{0};
-  std::atomic<bool> disk_full{false}, refuses{false}, empty{false};
+  std::atomic<bool> disk_full{false}, failed{false}, refuses{false}, empty{false};
 };
 
 bool soon(const std::function<bool()>& condition) {
@@ -86,6 +91,7 @@ struct Setup {
   uint64_t search_bytes = KeeperSettings{}.search_bytes;
   size_t model_bytes = 0;  // of an upload called kDigest
   bool disk_full = false;
+  bool failed = false;
   bool refuses = false;
   bool begun = false;  // in an earlier life
 };
@@ -102,6 +108,7 @@ struct Office {
   explicit Office(const std::vector<std::string>& searcher, const Setup& setup = {})
       : job(store.add_served_job({.owner = "alice", .model_name = "net", .request = setup.request})) {
     farm.disk_full = setup.disk_full;
+    farm.failed = setup.failed;
     farm.refuses = setup.refuses;
     if (setup.begun) {
       search = store.create_job({.target = store.add_target({.name = "cpu:x"})});
@@ -144,6 +151,18 @@ TEST(JobKeeper, CountsNoFailureOfTheDatabaseAsACrash) {
   EXPECT_EQ(now.crashes, 0);
   EXPECT_EQ(now.state, db::JobState::kRunning);
   office.farm.disk_full = false;
+  EXPECT_TRUE(soon([&] { return office.farm.submitted > 0; }));
+}
+
+/// Nor is a farm that has ended for good, whatever it has ended with: its jobs go on with the next tracker.
+TEST(JobKeeper, CountsNoFailureOfTheFarmAsACrash) {
+  Office office(kGreedy, {.failed = true});
+  ASSERT_TRUE(soon([&] { return office.farm.refused > 0; }));
+  std::this_thread::sleep_for(2s);  // it says so to each life that asks
+  EXPECT_EQ(office.now().crashes, 0);
+  EXPECT_EQ(office.now().message, "");
+  EXPECT_EQ(office.state(), db::JobState::kRunning);
+  office.farm.failed = false;
   EXPECT_TRUE(soon([&] { return office.farm.submitted > 0; }));
 }
 
