@@ -13,6 +13,12 @@
 
 namespace lathe::db {
 
+/// Devices whose times can be compared: of one processor, and as large.
+struct DeviceKind {
+  std::string model;
+  int cores = 1;
+};
+
 /// Which results `best` may return. Wrong and suspect ones never are.
 struct BestQuery {
   WorkloadId workload = 0;
@@ -22,6 +28,7 @@ struct BestQuery {
   bool strict = false;              // only the first rung, and only these threads
   bool accept_unconfirmed = false;  // when no confirmed one exists on any rung
   double max_relative_error = std::numeric_limits<double>::infinity();  // of the outputs, as measured
+  std::optional<DeviceKind> kind = {};  // only of such devices, on every rung; none: of any
 };
 
 /// How near a result is to what was asked for. Each rung runs on the asker: none needs a feature it lacks.

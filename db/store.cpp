@@ -328,6 +328,15 @@ std::optional<CostModelRecord> Store::latest_cost_model(TargetId target) {
       {target}));
 }
 
+std::optional<CostModelRecord> Store::latest_cost_model(TargetId target, const std::string& device_class) {
+  return read_cost_model(database_->query(
+      fmt::format("{}WHERE target = ? AND NOT EXISTS(SELECT 1 FROM job WHERE job.id = cost_model.job AND "
+                  "job.state IN ('queued', 'running')) AND EXISTS(SELECT 1 FROM served_job WHERE "
+                  "served_job.job = cost_model.job AND device_class = ?) ORDER BY id DESC LIMIT 1",
+                  kSelectCostModel),
+      {target, device_class}));
+}
+
 std::optional<CostModelRecord> Store::cost_model_of(JobId job) {
   return read_cost_model(database_->query(fmt::format("{}WHERE job = ?", kSelectCostModel), {job}));
 }

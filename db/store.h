@@ -114,6 +114,7 @@ class Store final : public Reader {
                                                                        size_t bytes);
   std::map<std::pair<WorkloadId, std::string>, MeasuredAgain> confirmations(JobId job) override;
   std::optional<TrialEnd> trial_end(JobId job, TrialId trial) override;
+  std::optional<TrialEnd> trial_end(JobId job, TrialId trial, const std::optional<DeviceKind>& kind);
 
   // ---- Jobs that a tracker owns (store_served.cpp) ----
   /// Queued; or the one that the owner made with this idempotency key, as it is now.
@@ -204,14 +205,19 @@ class Store final : public Reader {
   std::optional<Best> best(const BestQuery& query) override;
   std::vector<Measurement> top(const BestQuery& query, int limit) override;
   std::vector<Measurement> history(WorkloadId workload, TargetId target, int limit = kHistory) override;
-  std::vector<MeasurementId> history_ids(WorkloadId workload, TargetId target, int limit = kHistory);
+  /// Here and below, `kind`: only what such devices measured; none: any.
+  std::vector<MeasurementId> history_ids(WorkloadId workload, TargetId target, int limit = kHistory,
+                                         const std::optional<DeviceKind>& kind = {});
   std::optional<Measurement> measurement(WorkloadId workload, TargetId target, MeasurementId id) override;
   std::vector<Measurement> measured(WorkloadId workload, TargetId target,
                                     const std::string& program) override;
+  std::vector<Measurement> measured(WorkloadId workload, TargetId target, const std::string& program,
+                                    const std::optional<DeviceKind>& kind);
   /// Of `ids`, which ascend, those of (workload, target) that are not suspect: the first of them whose texts
   /// have `bytes` together, one at least.
   std::vector<Measurement> measurements(WorkloadId workload, TargetId target,
-                                        std::span<const MeasurementId> ids, size_t bytes = SIZE_MAX);
+                                        std::span<const MeasurementId> ids, size_t bytes = SIZE_MAX,
+                                        const std::optional<DeviceKind>& kind = {});
   /// The last `limit` of them.
   std::vector<Measurement> latest(WorkloadId workload, TargetId target, int limit);
   /// What a measurement's `told_seconds` is the median of: the medians of its processes.
@@ -246,6 +252,8 @@ class Store final : public Reader {
   /// Replaces what was chosen for the key before; the time is the store's.
   void set_choice(const Choice& choice);
   std::optional<Choice> find_choice(const ChoiceKey& key) override;
+  /// Whether nothing that it chose was measured by other devices.
+  bool is_of(const Choice& choice, const DeviceKind& kind);
   std::optional<Measurement> chosen(const Choice& choice, const BestQuery& query) override;
 
   // ---- Artifacts (the bytes live in a content store), cost models, events ----
@@ -254,6 +262,8 @@ class Store final : public Reader {
   /// Replaces what the job had.
   void add_cost_model(const CostModelRecord& record);
   std::optional<CostModelRecord> latest_cost_model(TargetId target) override;
+  /// Of a job that a tracker owns, measured by this class of devices.
+  std::optional<CostModelRecord> latest_cost_model(TargetId target, const std::string& device_class);
   std::optional<CostModelRecord> cost_model_of(JobId job) override;
   int64_t add_event(std::optional<JobId> job, const std::string& kind, const std::string& body);
   std::vector<Event> events_after(int64_t id, int limit);

@@ -3,10 +3,12 @@
 #include <cmath>
 #include <limits>
 #include <map>
+#include <utility>
 
 #include "core/support/error.h"
 #include "core/support/text.h"
 #include "db/conditions.h"
+#include "db/device_kind.h"
 #include "db/latencies.h"
 #include "db/store.h"
 
@@ -119,6 +121,24 @@ std::optional<int64_t> next_threads(Database& database, const BestQuery& query, 
   return threads;
 }
 
+/// The least number of a device above `above` with a result on the rung.
+std::optional<DeviceId> next_device(Database& database, const BestQuery& query, bool confirmed,
+                                    DeviceId above) {
+  // As next_threads().
+  Query row = database.query(fmt::format("SELECT min(device) FROM measurement {} WHERE workload = ? AND "
+                                         "target = ? AND confirmed = ? AND device > ? AND suspect = 0",
+                                         database.by_index("measurement_best")),
+                             {query.workload, query.target, confirmed, above});
+  CHECK(row.step());
+  return row.maybe_integer();
+}
+
+bool is_of(Database& database, DeviceId device, const DeviceKind& kind) {
+  Query row = database.query("SELECT 1 FROM device WHERE id = ? AND model = ? AND cores = ?",
+                             {device, kind.model, kind.cores});
+  return row.step();
+}
+
 void keep_fastest(std::vector<Measurement>& found, int limit) {
   std::sort(found.begin(), found.end(), [](const Measurement& a, const Measurement& b) {
     // The older of equals, so that the answer does not depend on the order of rows.
@@ -132,6 +152,22 @@ void keep_fastest(std::vector<Measurement>& found, int limit) {
 /// covers most.
 std::vector<Measurement> fastest(Database& database, BestQuery query, bool confirmed, int limit) {
   std::vector<Measurement> found;
+  if (query.kind) {
+    const DeviceKind kind = *std::exchange(query.kind, std::nullopt);
+    if (query.device)
+      return is_of(database, *query.device, kind) ? fastest(database, query, confirmed, limit) : found;
+    // The index that has devices is sorted by seconds within each of them only: short ranges, merged. By the
+    // other one all results of a faster kind would be looked at before the first of these.
+    for (auto device = next_device(database, query, confirmed, 0); device;
+         device = next_device(database, query, confirmed, *device)) {
+      if (!is_of(database, *device, kind)) continue;
+      BestQuery one = query;
+      one.device = device;
+      for (Measurement& each : fastest(database, one, confirmed, limit)) found.push_back(std::move(each));
+    }
+    keep_fastest(found, limit);
+    return found;
+  }
   if (query.threads == 0) {
     // Sorted by seconds within each number of threads only: so many short ranges, merged.
     for (auto threads = next_threads(database, query, confirmed, 0); threads;
@@ -182,6 +218,14 @@ std::vector<TargetId> compatible_targets(Database& database, TargetId id, const 
 
 }  // namespace
 
+std::string of_kind(std::string_view column, const std::optional<DeviceKind>& kind,
+                    std::vector<Value>& values) {
+  if (!kind) return "";
+  values.emplace_back(kind->model);
+  values.emplace_back(kind->cores);
+  return fmt::format("AND {} IN (SELECT id FROM device WHERE model = ? AND cores = ?) ", column);
+}
+
 std::string_view to_string(Rung rung) { return kRungNames[static_cast<int>(rung)]; }
 
 /// The best of one rung: those threads before any other number, a confirmed result before one that is not.
@@ -229,25 +273,29 @@ std::vector<Measurement> Store::top_suspect(const BestQuery& query, int limit) {
   std::vector<Measurement> found;
   std::vector<Value> values = {query.workload, query.target, query.threads, query.max_relative_error};
   if (query.device) values.emplace_back(*query.device);
+  const std::string on_kind = of_kind("m.device", query.kind, values);
   values.emplace_back(limit);
   for (Query row = database_->query(
            fmt::format("{}WHERE m.workload = ? AND m.target = ? AND m.suspect = 1 AND m.threads = ? "
-                       "AND m.relative_error <= ? {}ORDER BY m.seconds, m.id LIMIT ?",
+                       "AND m.relative_error <= ? {}{}ORDER BY m.seconds, m.id LIMIT ?",
                        select_measurement(database_->by_index("measurement_suspect")),
-                       query.device ? "AND m.device = ? " : ""),
+                       query.device ? "AND m.device = ? " : "", on_kind),
            values);
        row.step();)
     found.push_back(read_measurement(row));
   return found;
 }
 
-std::vector<MeasurementId> Store::history_ids(WorkloadId workload, TargetId target, int limit) {
+std::vector<MeasurementId> Store::history_ids(WorkloadId workload, TargetId target, int limit,
+                                              const std::optional<DeviceKind>& kind) {
   std::vector<std::pair<double, MeasurementId>> all;
+  std::vector<Value> values = {workload, target};
+  const std::string on_kind = of_kind("device", kind, values);
   for (Query row = database_->query(
            fmt::format("SELECT id, seconds FROM measurement {} WHERE workload = ? AND target = ? "
-                       "AND suspect = 0 ORDER BY id",
-                       database_->by_index("measurement_history")),
-           {workload, target});
+                       "AND suspect = 0 {}ORDER BY id",
+                       database_->by_index("measurement_history"), on_kind),
+           values);
        row.step();) {
     const MeasurementId id = row.integer();
     all.emplace_back(row.real(), id);
@@ -267,15 +315,18 @@ std::vector<MeasurementId> Store::history_ids(WorkloadId workload, TargetId targ
 }
 
 std::vector<Measurement> Store::measurements(WorkloadId workload, TargetId target,
-                                             std::span<const MeasurementId> ids, size_t bytes) {
+                                             std::span<const MeasurementId> ids, size_t bytes,
+                                             const std::optional<DeviceKind>& kind) {
   std::vector<Measurement> found;
   if (ids.empty()) return found;
+  std::vector<Value> values = {workload, target, ids.front(), ids.back()};
+  const std::string on_kind = of_kind("m.device", kind, values);
   // One statement for the range that they span, which as a rule has no others.
   for (Query row = database_->query(
-           fmt::format("{}WHERE m.workload = ? AND m.target = ? AND m.suspect = 0 AND m.id BETWEEN ? AND ? "
+           fmt::format("{}WHERE m.workload = ? AND m.target = ? AND m.suspect = 0 AND m.id BETWEEN ? AND ? {}"
                        "ORDER BY m.id",
-                       select_measurement(database_->by_index("measurement_history"))),
-           {workload, target, ids.front(), ids.back()});
+                       select_measurement(database_->by_index("measurement_history")), on_kind),
+           values);
        row.step();) {
     Measurement one = read_measurement(row);
     if (!std::binary_search(ids.begin(), ids.end(), one.id)) continue;
@@ -297,13 +348,22 @@ std::optional<Measurement> Store::measurement(WorkloadId workload, TargetId targ
 }
 
 std::vector<Measurement> Store::measured(WorkloadId workload, TargetId target, const std::string& program) {
+  return measured(workload, target, program, {});
+}
+
+std::vector<Measurement> Store::measured(WorkloadId workload, TargetId target, const std::string& program,
+                                         const std::optional<DeviceKind>& kind) {
   std::vector<Measurement> found;
+  const std::string digest = candidate_digest(workload, target, program);
+  std::vector<Value> values = {digest};
+  const std::string on_kind = of_kind("m.device", kind, values);
   // A candidate is one row, whose digest is indexed.
   for (Query row = database_->query(
-           fmt::format("{}WHERE m.candidate = (SELECT id FROM candidate WHERE digest = ?) AND m.suspect = 0 "
-                       "ORDER BY m.id",
-                       select_measurement()),
-           {candidate_digest(workload, target, program)});
+           fmt::format(
+               "{}WHERE m.candidate = (SELECT id FROM candidate WHERE digest = ?) AND m.suspect = 0 {}"
+               "ORDER BY m.id",
+               select_measurement(), on_kind),
+           values);
        row.step();)
     found.push_back(read_measurement(row));
   return found;
@@ -440,7 +500,15 @@ std::optional<Measurement> Store::chosen(const Choice& choice, const BestQuery& 
   if (!row.step()) return std::nullopt;
   Measurement found = read_measurement(row);
   if (found.suspect || found.relative_error > query.max_relative_error) return std::nullopt;
+  if (query.kind && !db::is_of(*database_, found.device, *query.kind)) return std::nullopt;
   return found;
+}
+
+bool Store::is_of(const Choice& choice, const DeviceKind& kind) {
+  return std::all_of(choice.tasks.begin(), choice.tasks.end(), [&](const Choice::Task& task) {
+    Query row = database_->query("SELECT device FROM measurement WHERE id = ?", {task.measurement});
+    return !row.step() || db::is_of(*database_, row.integer(), kind);
+  });
 }
 
 void Store::confirm(MeasurementId id, std::span<const float> samples, std::optional<WorkerId> worker,

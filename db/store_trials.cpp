@@ -4,6 +4,7 @@
 #include "core/support/error.h"
 #include "core/support/text.h"
 #include "db/conditions.h"
+#include "db/device_kind.h"
 #include "db/latencies.h"
 #include "db/purpose.h"
 #include "db/store.h"
@@ -142,17 +143,23 @@ Trial Store::trial(TrialId id) {
   return read_trial(row);
 }
 
-std::optional<TrialEnd> Store::trial_end(JobId job, TrialId id) {
+std::optional<TrialEnd> Store::trial_end(JobId job, TrialId id) { return trial_end(job, id, {}); }
+
+std::optional<TrialEnd> Store::trial_end(JobId job, TrialId id, const std::optional<DeviceKind>& kind) {
   const Trial ended = trial(id);
   // A searcher asks by number, and may name any (tracker/search_server.cpp).
   if (ended.job != job) fail("trial {} is of another job", id);
   if (!is_final(ended.state)) return std::nullopt;
   TrialEnd end{.state = ended.state, .outcome = ended.outcome, .error = ended.error};
+  std::vector<Value> values = {ended.candidate, ended.threads};
+  const std::string on_kind = of_kind("device", kind, values);
+  values.emplace_back(id);
   Query row = database_->query(
       // Its own, or where that was taken as another's confirmation, the candidate's.
-      "SELECT samples FROM measurement WHERE candidate = ? AND threads = ? ORDER BY trial = ? DESC, id LIMIT "
-      "1",
-      {ended.candidate, ended.threads, id});
+      fmt::format("SELECT samples FROM measurement WHERE candidate = ? AND threads = ? {}"
+                  "ORDER BY trial = ? DESC, id LIMIT 1",
+                  on_kind),
+      values);
   if (ended.outcome == Outcome::kOk && row.step()) end.samples = row.floats();
   return end;
 }

@@ -2,6 +2,8 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
+#include <charconv>
 #include <nlohmann/json.hpp>
 
 #include "core/support/bounded_json.h"
@@ -25,6 +27,17 @@ DeviceClass device_class_of(std::string_view device_json) {
 // F11: exactly. As many cores, for kernels are shared out among them.
 std::string class_name(std::string_view model, int64_t cores) {
   return fmt::format("{}, {} {}", model, cores, cores == 1 ? "core" : "cores");
+}
+
+std::optional<db::DeviceKind> kind_of_class(std::string_view name) {
+  if (name.empty()) return std::nullopt;
+  // Models may have commas themselves.
+  const size_t comma = name.rfind(", ");
+  int64_t cores = 0;
+  if (comma != name.npos) std::from_chars(name.data() + comma + 2, name.data() + name.size(), cores);
+  // What is no class has no devices: no number of cores is 0 in the database (store_journal.cpp).
+  return db::DeviceKind{.model = std::string(name.substr(0, comma)),
+                        .cores = static_cast<int>(std::min<int64_t>(cores, 1 << 20))};
 }
 
 std::string driver_of(const nlohmann::json& device) {

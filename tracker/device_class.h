@@ -4,8 +4,11 @@
 
 #include <cstdint>
 #include <nlohmann/json_fwd.hpp>
+#include <optional>
 #include <string>
 #include <string_view>
+
+#include "db/reader.h"
 
 namespace lathe::tracker {
 
@@ -21,6 +24,8 @@ DeviceClass device_class_of(std::string_view device_json);
 
 /// Of the class of such devices.
 std::string class_name(std::string_view model, int64_t cores);
+/// What the database calls the devices of that class; none of "".
+std::optional<db::DeviceKind> kind_of_class(std::string_view name);
 
 /// Name and version of what drives a device, of the same JSON; of a processor, which has no other, the
 /// kernel's. "" where it does not say.

@@ -9,6 +9,7 @@
 
 #include "core/support/error.h"
 #include "tracker/confirm.h"
+#include "tracker/device_class.h"
 
 namespace lathe::tracker {
 namespace {
@@ -171,11 +172,17 @@ json RemoteReader::ask(const char* what, json arguments) {
   return ask_({{"what", what}, {"arguments", std::move(arguments)}}).at("answer");
 }
 
-json answer_reader(db::Store& store, db::JobId job, const json& question) {
+json answer_reader(db::Store& store, db::JobId job, const std::string& device_class, const json& question) {
   // What is missing or of another type throws, and ends the searcher that asked so (search_server.cpp).
   const std::string& what = question.at("what").get_ref<const std::string&>();
   const json& argument = question.at("arguments");
   const auto answer = [](json value) { return json{{"answer", std::move(value)}}; };
+  const std::optional<db::DeviceKind> kind = kind_of_class(device_class);
+  const auto query_of = [&](const json& value) {
+    db::BestQuery query = best_query_of(value);
+    query.kind = kind;
+    return query;
+  };
   if (what == "target") {
     const auto id = store.find_target(argument.at(0));
     return answer(id ? json(*id) : json());
@@ -190,32 +197,38 @@ json answer_reader(db::Store& store, db::JobId job, const json& question) {
   }
   if (what == "measured_workloads") return answer(store.measured_workloads(argument.at(0)));
   if (what == "best") {
-    const auto best = store.best(best_query_of(argument.at(0)));
+    const auto best = store.best(query_of(argument.at(0)));
     return answer(best ? json{to(best->measurement), static_cast<int>(best->rung)} : json());
   }
-  if (what == "top") return answer(list(store.top(best_query_of(argument.at(0)), few(argument.at(1)))));
+  if (what == "top") return answer(list(store.top(query_of(argument.at(0)), few(argument.at(1)))));
   if (what == "top_suspect") {
-    std::vector<db::Measurement> doubtful =
-        store.top_suspect(best_query_of(argument.at(0)), few(argument.at(1)));
+    std::vector<db::Measurement> doubtful = store.top_suspect(query_of(argument.at(0)), few(argument.at(1)));
     for (db::Measurement& one : doubtful) one.samples.clear();
     return answer(list(doubtful));
   }
   if (what == "history") {
     const int limit = argument.at(2);
-    return answer(store.history_ids(argument.at(0), argument.at(1), std::min(limit, db::kHistory)));
+    return answer(store.history_ids(argument.at(0), argument.at(1), std::min(limit, db::kHistory), kind));
   }
   if (what == "measurements") {
     const std::vector<db::MeasurementId> ids = argument.at(2);
-    std::vector<db::Measurement> some = store.measurements(argument.at(0), argument.at(1), ids, kPageBytes);
+    std::vector<db::Measurement> some =
+        store.measurements(argument.at(0), argument.at(1), ids, kPageBytes, kind);
     // Of them there may be many, and a search reads their summaries.
     for (db::Measurement& one : some) one.samples.clear();
     return answer(list(some));
   }
-  if (what == "measured") return answer(list(store.measured(argument.at(0), argument.at(1), argument.at(2))));
-  if (what == "choice") return answer(to(store.find_choice(choice_key_of(argument.at(0)))));
-  if (what == "chosen")
-    return answer(to(store.chosen(choice_of(argument.at(0)), best_query_of(argument.at(1)))));
-  if (what == "latest_cost_model") return answer(to(store.latest_cost_model(argument.at(0))));
+  if (what == "measured")
+    return answer(list(store.measured(argument.at(0), argument.at(1), argument.at(2), kind)));
+  if (what == "choice") {
+    auto choice = store.find_choice(choice_key_of(argument.at(0)));
+    if (choice && kind && !store.is_of(*choice, *kind)) choice.reset();
+    return answer(to(choice));
+  }
+  if (what == "chosen") return answer(to(store.chosen(choice_of(argument.at(0)), query_of(argument.at(1)))));
+  if (what == "latest_cost_model")
+    return answer(to(kind ? store.latest_cost_model(argument.at(0), device_class)
+                          : store.latest_cost_model(argument.at(0))));
   // From here on it is the searcher's own job that is asked about, whichever it names.
   if (what == "tasks") return answer(list(store.job_tasks(job)));
   if (what == "progress") {
@@ -234,7 +247,7 @@ json answer_reader(db::Store& store, db::JobId job, const json& question) {
       counts.push_back({candidate.first, candidate.second, count.ranked, count.told});
     return answer(std::move(counts));
   }
-  if (what == "trial_end") return answer(to(store.trial_end(job, argument.at(0))));
+  if (what == "trial_end") return answer(to(store.trial_end(job, argument.at(0), kind)));
   fail("a searcher asks for `{}`, which is unknown", what);
 }
 

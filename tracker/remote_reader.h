@@ -45,8 +45,10 @@ class RemoteReader final : public db::Reader {
   const Ask ask_;
 };
 
-/// The answer to a question of a RemoteReader's, whose job is `job`. Throws nlohmann::json::exception or
-/// Error for one that none asks.
-nlohmann::json answer_reader(db::Store& store, db::JobId job, const nlohmann::json& question);
+/// The answer to a question of a RemoteReader's, whose job is `job`, measured by devices of that class ("":
+/// any): what others have measured is not told, for the target's text may be theirs too. Throws
+/// nlohmann::json::exception or Error for one that none asks.
+nlohmann::json answer_reader(db::Store& store, db::JobId job, const std::string& device_class,
+                             const nlohmann::json& question);
 
 }  // namespace lathe::tracker

@@ -4,7 +4,9 @@
 #include <sys/time.h>
 
 #include <algorithm>
+#include <cstdint>
 #include <nlohmann/json.hpp>
+#include <span>
 
 #include "core/support/bounded_json.h"
 #include "core/support/error.h"
@@ -12,6 +14,7 @@
 #include "core/support/text.h"
 #include "core/tir/text.h"
 #include "core/tir/verify.h"
+#include "tracker/device_class.h"
 #include "tracker/evaluation_json.h"
 #include "tracker/race_spec.h"
 #include "tracker/remote_reader.h"
@@ -199,7 +202,7 @@ json SearchServer::answer(const json& question) {
   require_begun();
   const auto job = static_cast<JobId>(job_);
   // The store is the tracker's: a searcher opens no database, and asks for what it may know.
-  if (call == "read") return answer_reader(store_, job_, question);
+  if (call == "read") return answer_reader(store_, job_, served_.device_class, question);
   if (call == "submit") return submit(question);
   if (call == "poll") return poll(question);
   if (call == "in_flight") return {{"count", farm_.in_flight(job)}};
@@ -404,12 +407,13 @@ void SearchServer::choose(const json& question) {
   db::Choice choice{.key = model_,
                     .seconds_before = question.at("seconds_before"),
                     .seconds_after = question.at("seconds_after")};
+  const auto kind = kind_of_class(served_.device_class);
   for (const json& task : question.at("tasks")) {
     const db::WorkloadId workload = task.at(0);
     const db::MeasurementId chosen = task.at(1);
     if (!workloads_.contains(workload)) fail("a choice is of no task of its job");
     // Else a choice of any number would decide what later builds of this model follow.
-    if (!store_.measurement(workload, model_.target, chosen))
+    if (store_.measurements(workload, model_.target, std::span(&chosen, 1), SIZE_MAX, kind).empty())
       fail("a choice is of what was not measured for its task");
     choice.tasks.push_back({workload, chosen});
   }

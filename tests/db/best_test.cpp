@@ -46,6 +46,52 @@ TEST_F(BestTest, HistoryIsOfTheNewestAndTheFastest) {
   EXPECT_EQ(store_.measurements(farm_.workload, farm_.target, ids, 1).size(), 1u);
 }
 
+/// Hosts of a kind are many, and a faster kind may have measured most of what there is.
+TEST_F(BestTest, OfOneKindOfDevices) {
+  const DeviceId two_cores = farm_.device;
+  const auto on = [&](const char* host, int cores, const std::string& trace, float seconds) {
+    farm_.device = store_.add_device({.host = host, .model = "m", .architecture = "x86_64", .cores = cores});
+    return confirmed(trace, seconds).id;
+  };
+  const MeasurementId mine = on("a", 1, "slow", 5), also_mine = on("b", 1, "slower", 6);
+  for (int i = 0; i < 3; ++i) on("h", 2, fmt::format("fast {}", i), 1);
+  farm_.measured("unconfirmed", {0.5f});
+  const MeasurementId theirs = store_.latest(farm_.workload, farm_.target, 1).at(0).id;
+  ASSERT_EQ(farm_.device, two_cores);
+  const auto kind = [](int cores) { return DeviceKind{.model = "m", .cores = cores}; };
+  BestQuery query{.workload = farm_.workload, .target = farm_.target, .threads = 1, .kind = kind(1)};
+  for (const int threads : {1, 0}) {
+    query.threads = threads;
+    const std::vector<Measurement> top = store_.top(query, 9);
+    ASSERT_EQ(top.size(), 2u);
+    EXPECT_EQ(top[0].id, mine);
+    EXPECT_EQ(top[1].id, also_mine);
+    EXPECT_EQ(store_.top(query, 1).size(), 1u);
+    EXPECT_EQ(store_.best(query)->measurement.id, mine);
+  }
+  query.kind = kind(4);
+  EXPECT_FALSE(store_.best(query)) << "nor a compatible target's";
+  query.kind = kind(2);
+  query.accept_unconfirmed = true;
+  EXPECT_EQ(store_.best(query)->measurement.trace, "fast 0");
+  EXPECT_EQ(store_.top(query, 9).size(), 4u);
+  const std::vector<MeasurementId> all = store_.history_ids(farm_.workload, farm_.target);
+  EXPECT_EQ(all.size(), 6u);
+  EXPECT_EQ(store_.history_ids(farm_.workload, farm_.target, 9, kind(1)), (std::vector{mine, also_mine}));
+  EXPECT_EQ(store_.measurements(farm_.workload, farm_.target, all, SIZE_MAX, kind(1)).size(), 2u);
+  EXPECT_EQ(store_.measurements(farm_.workload, farm_.target, all, SIZE_MAX, kind(2)).size(), 4u);
+  const std::string program = store_.measurement(farm_.workload, farm_.target, mine)->program;
+  EXPECT_EQ(store_.measured(farm_.workload, farm_.target, program, kind(1)).size(), 1u);
+  EXPECT_TRUE(store_.measured(farm_.workload, farm_.target, program, kind(2)).empty());
+  const Choice choice{.tasks = {{farm_.workload, theirs}}};
+  EXPECT_TRUE(store_.is_of(choice, kind(2)));
+  EXPECT_FALSE(store_.is_of(choice, kind(1)));
+  store_.set_suspect(farm_.worker, 0);
+  query.kind = kind(1);
+  query.threads = 1;
+  EXPECT_EQ(store_.top_suspect(query, 9).size(), 2u);
+}
+
 TEST_F(BestTest, NeedsConfirmation) {
   farm_.measured("fast", {1e-3f});
   EXPECT_FALSE(farm_.best());

@@ -128,8 +128,9 @@ inline JobStart start_of(const std::string& text) {
 
 /// A trial of the job that took 0.25 s.
 inline db::TrialId measure(db::Store& store, db::JobId job, db::WorkloadId workload,
-                           const std::string& program) {
-  const db::DeviceId device = store.add_device({.host = "h", .architecture = "x86_64"});
+                           const std::string& program,
+                           const db::Device& on = {.host = "h", .architecture = "x86_64"}) {
+  const db::DeviceId device = store.add_device(on);
   store.add_worker("w", device);
   const db::NewTrial trial{.workload = workload, .trace = "trace of " + program, .program = program};
   const db::TrialId id = store.add_trials(job, std::span(&trial, 1)).at(0).trial;

@@ -1,4 +1,5 @@
 // What a searcher may ask, and what one that has become hostile gets.
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "core/support/bounded_json.h"
@@ -119,7 +120,7 @@ TEST(RemoteReader, ReadsALongHistoryInPages) {
   for (size_t i = 0; i < kMany; ++i) measure(store, job, workload, std::to_string(i) + large);
   size_t longest = 0;
   RemoteReader records([&](const json& question) {
-    json answer = answer_reader(store, job, question);
+    json answer = answer_reader(store, job, "", question);
     longest = std::max(longest, json_line(answer).size());
     return answer;
   });
@@ -134,6 +135,71 @@ TEST(RemoteReader, ReadsALongHistoryInPages) {
   EXPECT_FALSE(records.measurement(workload + 1, target, history[3].id));
   EXPECT_EQ(records.measured(workload, target, history[5].program).at(0).id, history[5].id);
   EXPECT_TRUE(records.measured(workload, target, "another").empty());
+}
+
+/// A target's text may be that of several classes: cloud machines of one generation differ in their cores
+/// alone.
+TEST(RemoteReader, TellsOfDevicesOfItsClassAlone) {
+  TemporaryFolder folder;
+  db::Store store(folder / "tuning.db");
+  const db::TargetId target = store.add_target({.name = kTarget});
+  const db::WorkloadId workload = store.add_workload({.digest = sha256("w"), .text = "w"});
+  const std::map<std::string, db::Device> devices = {
+      {"m, 1 core", {.host = "a", .model = "m", .architecture = "x86_64", .cores = 1}},
+      {"m, 2 cores", {.host = "b", .model = "m", .architecture = "x86_64", .cores = 2}},
+      {"m, 2, 2 cores", {.host = "c", .model = "m, 2", .architecture = "x86_64", .cores = 2}}};
+  std::map<std::string, db::JobId> jobs;
+  std::map<std::string, db::TrialId> trials;
+  for (const auto& [name, device] : devices) {
+    const auto served = store.add_served_job({.owner = "alice", .model_name = "net"});
+    store.set_served_device_class(served.id, name);
+    jobs[name] = store.create_job({.target = target, .tasks = {{.workload = workload}}});
+    store.set_served_search(served.id, jobs[name]);
+    trials[name] = measure(store, jobs[name], workload, "same", device);
+    measure(store, jobs[name], workload, "on " + name, device);
+    store.add_cost_model({.job = jobs[name], .target = target, .model = "of " + name});
+    store.set_job_state(jobs[name], db::JobState::kDone);
+  }
+  const db::BestQuery query{.workload = workload, .target = target, .threads = 1, .accept_unconfirmed = true};
+  const db::ChoiceKey key{"digest", target, 1, 1};
+  for (const auto& [name, device] : devices) {
+    RemoteReader records(
+        [&, &name = name](const json& question) { return answer_reader(store, jobs[name], name, question); });
+    const db::DeviceId own = store.add_device(device);
+    const auto are_own = [&](const std::vector<db::Measurement>& found, size_t count) {
+      EXPECT_EQ(found.size(), count) << name;
+      for (const db::Measurement& one : found) EXPECT_EQ(one.device, own) << name;
+    };
+    are_own(records.top(query, 9), 2);
+    are_own({records.best(query)->measurement}, 1);
+    db::BestQuery any_threads = query;
+    any_threads.threads = 0;
+    are_own(records.top(any_threads, 9), 2);
+    are_own(records.history(workload, target, 9), 2);
+    are_own(records.measured(workload, target, "same"), 1);
+    EXPECT_EQ(records.latest_cost_model(target)->model, "of " + name);
+    const db::MeasurementId last = records.history(workload, target, 9).back().id;
+    for (const auto& [other, ignored] : devices) {
+      const std::vector<db::Measurement> theirs = store.measured(workload, target, "on " + other);
+      ASSERT_EQ(theirs.size(), 1u);
+      EXPECT_EQ(records.measurement(workload, target, theirs[0].id).has_value(), other == name);
+      store.set_choice({.key = key, .tasks = {{workload, theirs[0].id}}});
+      EXPECT_EQ(records.find_choice(key).has_value(), other == name);
+      db::BestQuery on_other = query;
+      on_other.device = theirs[0].device;
+      EXPECT_EQ(records.top(on_other, 9).empty(), other != name);
+    }
+    EXPECT_EQ(records.trial_end(jobs[name], trials[name])->samples.size(), 3u);
+    EXPECT_GT(last, 0);
+  }
+  const db::WorkerId worker = store.add_worker("w");
+  store.set_suspect(worker, 0);
+  for (const auto& [name, device] : devices) {
+    RemoteReader records(
+        [&, &name = name](const json& question) { return answer_reader(store, jobs[name], name, question); });
+    EXPECT_EQ(records.top_suspect(query, 9).size(), 2u);
+    EXPECT_TRUE(records.history(workload, target, 9).empty());
+  }
 }
 
 /// Both ends of a search, which nothing serves by itself as a Desk does.
