@@ -459,6 +459,9 @@ std::set<std::string> workers_lost(const std::vector<Grant>& grants);
 std::string platform_of(const std::string& target);
 std::string platform_name(const std::string& backend, const std::string& architecture);
 
+/// Leases that workers of the class ("": of any) with these properties are willing to hold.
+uint32_t ready_slots(const FarmStatus& status, const std::string& device_class, const Properties& needs);
+
 /// What to do about trials that no worker up can take, as people read it; "" when there are none.
 std::string unserved_text(const FarmStatus& status);
 

@@ -30,6 +30,16 @@ std::string_view WorkerStatus::state() const {
   return "ready";
 }
 
+uint32_t ready_slots(const FarmStatus& status, const std::string& device_class, const Properties& needs) {
+  if (device_class.empty()) return status.slots;
+  uint32_t slots = 0;
+  for (const WorkerStatus& worker : status.workers)
+    if (worker.device_class == device_class && worker.state() == "ready" &&
+        (needs.empty() || has_at_least(properties_of(worker.device), needs)))
+      slots += worker.slots;
+  return slots;
+}
+
 std::string unserved_text(const FarmStatus& status) {
   if (!status.unserved.empty())
     return fmt::format("no worker is {}: start one with `tune worker --tracker ...` on such a machine",

@@ -77,6 +77,8 @@ struct JobKeeper::Search {
   DeviceClass device;
   db::JobState wanted = db::JobState::kDone;  // else what it is stopped for; kRunning: the tracker ends
   Clock::time_point kill_at = Clock::time_point::max();  // it was asked to end, and has not
+  Clock::time_point ready_at = Clock::now();             // its devices were there when last looked
+  Clock::time_point over_at = Clock::time_point::max();  // its own time is: it ends by itself (Patience)
   pid_t pid = -1;
   uint64_t most_bytes = 0;  // of its folder
   bool uncounted = false;   // so it was at the last look
@@ -281,7 +283,7 @@ void JobKeeper::start_some(db::Store& store, bool woken) {
       ++running[search->job.owner];
       searched.insert(id);
     }
-    if (free == 0) return;  // the end of one wakes
+    if (free == 0 && !woken) return;  // the end of one wakes
   }
   // Without the lock, for the queue may be long. What has ended since then is in `searched`, whatever state
   // was read; and what ended before had its last state before this reads it.
@@ -295,6 +297,8 @@ void JobKeeper::start_some(db::Store& store, bool woken) {
     std::sort(queue.begin(), queue.end(),
               [&](const auto& a, const auto& b) { return rank(b, 0) < rank(a, 0); });
   Choices known;
+  // Those whose devices are there, but take no leases for now, come after all who could begin to measure.
+  std::vector<std::pair<db::ServedJob, DeviceClass>> later;
   while (free > 0 && !queues.empty()) {
     // An owner's rank changes with every start, so the least is looked for anew each time.
     const auto next = std::min_element(queues.begin(), queues.end(), [&](const auto& a, const auto& b) {
@@ -309,9 +313,74 @@ void JobKeeper::start_some(db::Store& store, bool woken) {
       if (job.message != choice.why) store.set_served_state(job.id, job.state, choice.why);
       continue;
     }
+    if (!choice.is_ready) {
+      later.emplace_back(job, std::move(*choice.device));
+      continue;
+    }
     ++running[job.owner];
     --free;
     start(store, job, std::move(*choice.device));
+  }
+  for (auto& [job, device] : later) {
+    if (free == 0) {
+      queues[job.owner].push_back(std::move(job));
+      continue;
+    }
+    --free;
+    start(store, job, std::move(device));
+  }
+  if (free == 0) tell_that_places_are_taken(store, std::move(queues), farm, known);
+}
+
+/// Of those that could begin, or it would be said of them that they wait for devices.
+/// REQUIRES: deciding_ is held.
+void JobKeeper::tell_that_places_are_taken(db::Store& store,
+                                           std::map<std::string, std::vector<db::ServedJob>> queues,
+                                           const FarmStatus& farm, Choices& known) {
+  const std::string waits = settings_.searches == 1
+                                ? "waits for the end of the one search that may run at once"
+                                : fmt::format("waits for one of {} searches to end", settings_.searches);
+  // Of a long queue the next ones, for each costs a row.
+  constexpr size_t kTold = 256;
+  std::vector<db::ServedJobId> untold;
+  for (auto& [owner, queue] : queues)
+    for (size_t looked = 0; looked < kTold && !queue.empty(); ++looked, queue.pop_back()) {
+      const db::ServedJob& job = queue.back();
+      if (job.state == db::JobState::kQueued && job.message != waits && find_device(job, farm, known).device)
+        untold.push_back(job.id);
+    }
+  if (untold.empty()) return;
+  // All at once, for each commit waits for the disk.
+  db::Transaction transaction = store.begin();
+  for (const db::ServedJobId id : untold) store.set_served_state(id, db::JobState::kQueued, waits);
+  transaction.commit();
+}
+
+/// A search whose devices have gone waits in the queue while others could begin, and goes on where it was
+/// when they are back. Else a few such searches, which may be one user's, would keep everybody from all
+/// others' devices. REQUIRES: keep()'s thread.
+void JobKeeper::free_a_place(db::Store& store, const FarmStatus& farm) {
+  std::optional<db::ServedJobId> idle;
+  {
+    std::lock_guard lock(mutex_);
+    if (searches_.size() < settings_.searches) return;
+    Clock::time_point since = Clock::now() - settings_.gives_way;
+    for (const auto& [id, search] : searches_) {
+      // A place is free already, or soon will be.
+      if (search->ended || search->wanted != db::JobState::kDone) return;
+      if (search->ready_at >= since || Clock::now() >= search->over_at) continue;
+      idle = id;
+      since = search->ready_at;
+    }
+  }
+  if (!idle) return;
+  Choices known;
+  for (const db::ServedJob& job : store.served_jobs({.state = db::JobState::kQueued, .limit = kWaiting})) {
+    if (!find_device(job, farm, known).is_ready) continue;
+    log(fmt::format("job {} gives its place to others until its devices are back",
+                    store.served_job(*idle).uuid));
+    end(*idle, db::JobState::kQueued, SIGTERM);
+    return;
   }
 }
 
@@ -320,26 +389,38 @@ void JobKeeper::tell_what_searches_wait_for(db::Store& store) {
   constexpr auto kEvery = std::chrono::seconds(2);
   if (Clock::now() - told_ < kEvery) return;
   told_ = Clock::now();
-  std::map<db::ServedJobId, std::string> classes;
+  struct Waiter {
+    std::string waits;  // what to say of it
+    bool is_ready;
+  };
+  std::map<db::ServedJobId, Waiter> waiters;
   {
     std::lock_guard lock(mutex_);
-    for (const auto& [id, search] : searches_)
-      if (!search->ended) classes[id] = search->device.name;
+    if (searches_.empty()) return;
   }
-  if (classes.empty()) return;
-  std::set<std::string> ready;
-  for (const WorkerStatus& worker : farm_.status().workers)
-    if (worker.state() == "ready") ready.insert(worker.device_class);
-  std::lock_guard deciding(deciding_);
-  for (const auto& [id, device_class] : classes) {
-    const db::ServedJob job = store.served_job(id);
-    if (job.state != db::JobState::kRunning) continue;
-    const std::string waits = fmt::format("no worker of its devices, {}, is ready", device_class);
-    const bool is_ready = ready.contains(device_class);
-    // What else there is to say stays.
-    if (is_ready ? job.message == waits : job.message.empty())
-      store.set_served_state(id, job.state, is_ready ? "" : waits);
+  const FarmStatus farm = farm_.status();
+  {
+    std::lock_guard lock(mutex_);
+    for (const auto& [id, search] : searches_) {
+      if (search->ended) continue;
+      const Properties needs = needs_of_request(search->job.request);
+      const bool is_ready = ready_slots(farm, search->device.name, needs) > 0;
+      if (is_ready) search->ready_at = Clock::now();
+      waiters[id] = {fmt::format("no worker of its devices, {}, is ready", search->device.name), is_ready};
+    }
   }
+  if (waiters.empty()) return;
+  {
+    std::lock_guard deciding(deciding_);
+    for (const auto& [id, waiter] : waiters) {
+      const db::ServedJob job = store.served_job(id);
+      if (job.state != db::JobState::kRunning) continue;
+      // What else there is to say stays.
+      if (waiter.is_ready ? job.message == waiter.waits : job.message.empty())
+        store.set_served_state(id, job.state, waiter.is_ready ? "" : waiter.waits);
+    }
+  }
+  free_a_place(store, farm);
 }
 
 /// REQUIRES: deciding_ is held.
@@ -404,6 +485,7 @@ JobKeeper::Choice JobKeeper::find_device(const db::ServedJob& job, const FarmSta
     const bool any_processor = request.target.find(':') == std::string::npos;
     const std::string target = any_processor ? request.target : settings_.resolve_target(request.target);
     choice.device = choose_device_class(farm, target, wanted, needs, settings_.lacking, choice.why);
+    choice.is_ready = choice.device && ready_slots(farm, choice.device->name, needs) > 0;
     if (choice.device && !any_processor) {
       // The numbers were measured with what the worker compiles for by itself.
       if (choice.device->target != target) choice.device->machine = "";
@@ -411,7 +493,7 @@ JobKeeper::Choice JobKeeper::find_device(const db::ServedJob& job, const FarmSta
     }
     return known.emplace(key, std::move(choice)).first->second;
   } catch (const Error& error) {
-    return {std::nullopt, error.what()};
+    return {.device = std::nullopt, .why = error.what()};
   }
 }
 
@@ -470,6 +552,12 @@ bool JobKeeper::run_once(Search& search, db::Store& store) {
     Searcher searcher(settings_.searcher, log_file(folder));
     search.most_bytes = settings_.search_bytes + 4 * model_bytes;
     search.uncounted = false;
+    // A job may ask for more than a clock counts to.
+    constexpr double kYear = 365 * 86400;
+    search.over_at = Clock::time_point::max();
+    if (const double left = request.seconds - order.seconds_used; request.seconds > 0 && left < kYear)
+      search.over_at = Clock::now() + std::chrono::duration_cast<Clock::duration>(
+                                          std::chrono::duration<double>(std::max(0.0, left)));
     search.pid = searcher.pid();
     lock.unlock();
     // Here for as long as the search goes on: calls of the searcher are answered on this thread.

@@ -7,6 +7,7 @@
 // All that decides what happens next is in the database: a tracker killed at any moment goes on where it was.
 #pragma once
 
+#include <chrono>
 #include <condition_variable>
 #include <functional>
 #include <map>
@@ -40,6 +41,8 @@ struct KeeperSettings {
   /// What all jobs of an owner may keep, in bytes. From any thread; empty: what is usual.
   std::function<uint64_t(const std::string& owner)> kept_bytes;
   uint64_t search_bytes = defaults::kSearchBytes;  // of a search's folder, besides what its model takes
+  /// So long a search whose devices have gone keeps its place, while others could use it.
+  std::chrono::milliseconds gives_way = defaults::kGivesWay;
 };
 
 class JobKeeper {
@@ -69,6 +72,7 @@ class JobKeeper {
   /// The class for a target's text and a wanted device, or why there is none.
   struct Choice {
     std::optional<DeviceClass> device;
+    bool is_ready = false;  // some of its devices take leases now
     std::string why;
   };
   using Choices = std::map<std::tuple<std::string, std::string, Properties>, Choice>;
@@ -77,6 +81,9 @@ class JobKeeper {
   void watch_folders();
   void start_some(db::Store& store, bool woken);
   void tell_what_searches_wait_for(db::Store& store);
+  void tell_that_places_are_taken(db::Store& store, std::map<std::string, std::vector<db::ServedJob>> queues,
+                                  const FarmStatus& farm, Choices& known);
+  void free_a_place(db::Store& store, const FarmStatus& farm);
   void start(db::Store& store, const db::ServedJob& job, DeviceClass device);
   Choice find_device(const db::ServedJob& job, const FarmStatus& farm, Choices& known) const;
   void run(Search& search, db::Store& store);

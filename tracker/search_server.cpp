@@ -208,7 +208,8 @@ json SearchServer::answer(const json& question) {
   if (call == "in_flight") return {{"count", farm_.in_flight(job)}};
   if (call == "status") {
     const FarmStatus status = farm_.status();
-    return {{"slots", status.slots},
+    // Of its own devices: others' measure nothing for it, and who waits for its own must know (Patience).
+    return {{"slots", ready_slots(status, served_.device_class, needs_of_request(served_.request))},
             {"unserved", status.unserved},
             {"withheld", status.withheld},
             {"distrusts", status.distrusts}};

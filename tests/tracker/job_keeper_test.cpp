@@ -52,14 +52,16 @@ class SilentFarm final : public ServiceFarm {
         to_text(parse_target_text("cpu:triple=x86_64-pc-linux-gnu,mcpu=haswell,vector=256"));
     FarmStatus status{.slots = 1};
     ++looks;
-    if (empty) return status;
-    status.workers.push_back(
-        {.name = "w",
-         .device =
-             fmt::format(R"({{"model": "m", "cores": 1, "architecture": "x86_64", "target": "{}"}})", target),
-         .device_class = "m, 1 core",
-         .backends = {"cpu"},
-         .slots = 1});
+    for (const char* model : {"m", "n"}) {
+      if (*model == 'm' ? bool(empty) : !has_another) continue;
+      status.workers.push_back(
+          {.name = model,
+           .device = fmt::format(R"({{"model": "{}", "cores": 1, "architecture": "x86_64", "target": "{}"}})",
+                                 model, target),
+           .device_class = fmt::format("{}, 1 core", model),
+           .backends = {"cpu"},
+           .slots = 1});
+    }
     return status;
   }
   void cancel(JobId job) override {
@@ -72,7 +74,7 @@ class SilentFarm final : public ServiceFarm {
 
   std::atomic<size_t> submitted{0}, cancelled{0}, refused{0}, looks{0};
   std::atomic<JobId> cancelled_job{0};
-  std::atomic<bool> disk_full{false}, failed{false}, refuses{false}, empty{false};
+  std::atomic<bool> disk_full{false}, failed{false}, refuses{false}, empty{false}, has_another{false};
 };
 
 bool soon(const std::function<bool()>& condition) {
@@ -307,6 +309,66 @@ TEST(JobKeeper, SaysWhenTheDevicesOfASearchHaveGone) {
   EXPECT_EQ(office.state(), db::JobState::kRunning);
   office.farm.empty = false;
   EXPECT_TRUE(soon([&] { return office.now().message.empty(); }));
+}
+
+/// A search without devices would else keep others from theirs for as long as it likes.
+TEST(JobKeeper, HasASearchWithoutDevicesGiveWay) {
+  TemporaryFolder folder;
+  SilentFarm farm;
+  db::Store store(folder / "tuning.db");
+  const auto add = [&](const char* owner, const char* request) {
+    return store.add_served_job({.owner = owner, .model_name = "net", .request = request}).id;
+  };
+  const db::ServedJobId first = add("alice", R"({"model": "net", "trials": 10, "device": "m, 1 core"})");
+  JobKeeper keeper({.database = folder / "tuning.db",
+                    .folder = folder / "files",
+                    .searches = 1,
+                    .searcher = {"/bin/sh", "-c", "exec sleep 600"},
+                    .gives_way = 1s},
+                   farm);
+  const auto job = [&](db::ServedJobId id) { return store.served_job(id); };
+  ASSERT_TRUE(soon([&] { return job(first).state == db::JobState::kRunning; }));
+  farm.has_another = true;
+  const db::ServedJobId second = add("bob", R"({"model": "net", "trials": 10, "device": "n, 1 core"})");
+  keeper.wake();
+  ASSERT_TRUE(soon([&] { return !job(second).message.empty(); }));
+  EXPECT_EQ(job(second).message, "waits for the end of the one search that may run at once");
+  EXPECT_EQ(job(first).state, db::JobState::kRunning);
+  farm.empty = true;
+  ASSERT_TRUE(soon([&] { return job(second).state == db::JobState::kRunning; }));
+  EXPECT_EQ(job(second).message, "");
+  EXPECT_EQ(job(first).state, db::JobState::kQueued);
+  ASSERT_TRUE(soon([&] { return !job(first).message.empty(); }));
+  EXPECT_EQ(job(first).message, "no device is called `m, 1 core`; there are: n, 1 core");
+  EXPECT_EQ(job(first).crashes, 0);
+  // Back are its devices, and the place is another's now.
+  farm.empty = false;
+  ASSERT_TRUE(keeper.cancel(second));
+  EXPECT_TRUE(soon([&] { return job(first).state == db::JobState::kRunning; }));
+}
+
+/// One whose time is over ends by itself, with what it has.
+TEST(JobKeeper, LetsASearchEndThatIsAtItsEnd) {
+  TemporaryFolder folder;
+  SilentFarm farm;
+  farm.has_another = true;
+  db::Store store(folder / "tuning.db");
+  const auto add = [&](const char* request) {
+    return store.add_served_job({.owner = "alice", .model_name = "net", .request = request}).id;
+  };
+  const db::ServedJobId first = add(R"({"model": "net", "seconds": 1, "device": "m, 1 core"})");
+  JobKeeper keeper({.database = folder / "tuning.db",
+                    .folder = folder / "files",
+                    .searches = 1,
+                    .searcher = {"/bin/sh", "-c", "exec sleep 600"},
+                    .gives_way = 2s},
+                   farm);
+  ASSERT_TRUE(soon([&] { return store.served_job(first).state == db::JobState::kRunning; }));
+  farm.empty = true;
+  add(R"({"model": "net", "trials": 10, "device": "n, 1 core"})");
+  keeper.wake();
+  std::this_thread::sleep_for(7s);
+  EXPECT_EQ(store.served_job(first).state, db::JobState::kRunning);
 }
 
 TEST(JobKeeper, CancelsWhatAFailedSearchLeftToBeMeasured) {

@@ -48,7 +48,12 @@ class EchoFarm final : public ServiceFarm {
     return {finished};
   }
   size_t in_flight(JobId) override { return 3; }
-  FarmStatus status() override { return {.slots = 5, .unserved = {"cpu/aarch64"}}; }
+  FarmStatus status() override {
+    return {.slots = 5,
+            .workers = {{.device = R"({"memory_bytes": 1})", .device_class = "m, 1 core", .slots = 3},
+                        {.device_class = "m, 2 cores", .slots = 2}},
+            .unserved = {"cpu/aarch64"}};
+  }
   void cancel(JobId job) override { jobs.push_back(job); }
   void leave(JobId job) override { left.push_back(job); }
   TrialId race(TrialSpec spec) override {
@@ -77,7 +82,9 @@ struct Desk {
   std::string error;
 
   /// `told`: bytes of what an earlier life of the searcher told of.
-  explicit Desk(size_t told = 0, uint64_t kept_bytes = defaults::kKeptBytesOfOne) {
+  explicit Desk(size_t told = 0, uint64_t kept_bytes = defaults::kKeptBytesOfOne,
+                const std::string& device_class = "") {
+    job.device_class = device_class;
     if (told > 0) store.add_served_event(job.id, "progress", std::string(told, ' '));
     EXPECT_EQ(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
     thread = std::thread([this, kept_bytes] {

@@ -46,6 +46,20 @@ TEST(SearchServer, DoesWhatASearcherMay) {
   EXPECT_EQ(desk.store.last_served_event(desk.job.id, "progress")->body, "{}");
 }
 
+/// What others' devices could hold, it would wait for in vain.
+TEST(SearchServer, TellsOfTheSlotsOfItsOwnDevices) {
+  for (const auto& [device_class, slots] :
+       std::map<std::string, uint32_t>{{"m, 1 core", 3}, {"m, 2 cores", 2}, {"n, 1 core", 0}}) {
+    Desk desk(0, defaults::kKeptBytesOfOne, device_class);
+    SearchLink link(desk.ends[0]);
+    link.begin(start_of("a workload"));
+    EXPECT_EQ(link.status().slots, slots) << device_class;
+  }
+  const FarmStatus farm = EchoFarm().status();
+  EXPECT_EQ(ready_slots(farm, "m, 1 core", {{"memory", {1}}}), 3u);
+  EXPECT_EQ(ready_slots(farm, "m, 1 core", {{"memory", {2}}}), 0u);
+}
+
 TEST(SearchServer, AnswersWhatASearchReads) {
   Desk desk;
   SearchLink link(desk.ends[0]);
