@@ -250,7 +250,12 @@ class Farm {
     bool is_open = false;  // its kernels take dimensions: older workers would give them none
     auto operator<=>(const Lane&) const = default;
   };
-  using Queues = std::map<Lane, std::deque<TrialId>>;
+  /// When a lane was last served decides between those whose owners have had as much: all lanes of one owner.
+  struct Queue {
+    std::deque<TrialId> trials;
+    uint64_t turn = 0;
+  };
+  using Queues = std::map<Lane, Queue>;
   /// What else decides who may have a trial of a lane (suits): those alike in it, where one is refused, are
   /// refused unless they have waited longer.
   struct Kind {
@@ -358,11 +363,13 @@ class Farm {
   };
   std::optional<Offer> take_pending(const Worker& worker);
   std::optional<Offer> take_retry(const Worker& worker);
+  double had(const std::string& owner) const { return shares_.at(owner).virtual_ms; }
   const Trial* find_retry(const Worker& worker) const;
   static Kind kind_of(const Trial& trial);
   void queue_retry(Trial& trial);
   void file_retry(const Trial& trial);
   void unfile_retry(const Trial& trial);
+  Queue& queue_of(Queues& queues, const Lane& lane);
   TrialId pop(Queues& queues, const std::function<bool(const Lane&)>& fits);
   void queue(Trial& trial);
   void charge_in_advance(LeaseState& lease);
@@ -433,13 +440,14 @@ class Farm {
   uint64_t distrusts_ = 0;
   std::set<std::string> drained_;  // names
   std::unordered_map<JobId, size_t> open_;
-  Queues pending_;                       // never tried; may name closed trials
-  Queues ready_;                         // built for runners; as pending_
-  std::map<std::string, Share> shares_;  // by owner
-  double usual_ms_ = 100;                // of a lease on a device: a moving mean
-  Retries retries_;                      // that not every worker should have
-  uint64_t last_place_ = 0;              // of retries_
-  bool may_assign_ = false;              // the step may have changed what assign() would find
+  Queues pending_;                         // never tried; may name closed trials
+  Queues ready_;                           // built for runners; as pending_
+  uint64_t last_turn_ = 0;                 // of a lane
+  std::map<std::string, Share> shares_;    // by owner
+  double usual_ms_ = 100;                  // of a lease on a device: a moving mean
+  Retries retries_;                        // that not every worker should have
+  uint64_t last_place_ = 0;                // of retries_
+  bool may_assign_ = false;                // the step may have changed what assign() would find
   /// Leases that the runners of a lane may hold, while leases are given out (wants_builds).
   mutable std::map<Lane, size_t> runner_slots_;
   std::map<Lane, size_t> building_;  // leases of builds

@@ -25,8 +25,8 @@ bool Farm::wants_builds(const Lane& lane) const {
   const auto same_runners = [&](const Lane& other) {
     return other.platform == lane.platform && other.device_class == lane.device_class;
   };
-  for (const auto& [other, trials] : ready_)
-    if (same_runners(other)) ahead += trials.size();
+  for (const auto& [other, queue] : ready_)
+    if (same_runners(other)) ahead += queue.trials.size();
   for (const auto& [other, leases] : building_)
     if (same_runners(other)) ahead += leases;
   return ahead < slots->second;
@@ -44,7 +44,7 @@ TrialId Farm::take_ready(const Worker& worker) {
     const Trial& trial = trials_.at(id);
     if (is_built(trial)) return id;
     // To the front: it has waited its turn once.
-    pending_[lane_of(*trial.spec)].push_front(id);
+    queue_of(pending_, lane_of(*trial.spec)).trials.push_front(id);
   }
   return 0;
 }
@@ -52,7 +52,7 @@ TrialId Farm::take_ready(const Worker& worker) {
 void Farm::queue_built(Trial& trial) {
   // By the rule of queue(): what cares who runs it goes where that is looked at.
   if (std::as_const(trial).past().avoid.empty())
-    ready_[lane_of(*trial.spec)].push_back(trial.id);
+    queue_of(ready_, lane_of(*trial.spec)).trials.push_back(trial.id);
   else
     queue_retry(trial);
 }

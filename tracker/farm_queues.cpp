@@ -51,7 +51,7 @@ void Farm::queue(Trial& trial) {
   // What cares who gets it is looked at one by one (suits); the queues of lanes are only popped. A race
   // cares, since workers of an older version know none.
   if (std::as_const(trial).past().avoid.empty() && !spec.race)
-    pending_[lane_of(spec)].push_back(trial.id);
+    queue_of(pending_, lane_of(spec)).trials.push_back(trial.id);
   else
     queue_retry(trial);
 }
@@ -93,10 +93,11 @@ void Farm::unqueue(const std::set<Lane>& lanes) {
     for (const Lane& lane : lanes) {
       const auto found = queues->find(lane);
       if (found == queues->end()) continue;
-      std::erase_if(found->second, is_closed);
+      std::deque<TrialId>& trials = found->second.trials;
+      std::erase_if(trials, is_closed);
       // A deque keeps its blocks, and the next job has other lanes.
-      found->second.shrink_to_fit();
-      if (found->second.empty()) queues->erase(found);
+      trials.shrink_to_fit();
+      if (trials.empty()) queues->erase(found);
     }
 }
 
@@ -239,17 +240,26 @@ std::optional<Farm::Offer> Farm::take_pending(const Worker& worker) {
   return std::nullopt;
 }
 
-/// Of the lanes that fit, the next open trial of the owner who has had the least; or 0.
+/// One that has nothing to do is forgotten, and comes back behind the others that wait: of two that are
+/// emptied and filled again and again neither is ahead.
+Farm::Queue& Farm::queue_of(Queues& queues, const Lane& lane) {
+  const auto [queue, is_new] = queues.try_emplace(lane);
+  if (is_new) queue->second.turn = ++last_turn_;
+  return queue->second;
+}
+
+/// Of the lanes that fit, the next open trial of the owner who has had the least, and of those the one of the
+/// lane that was served longest ago; or 0.
 TrialId Farm::pop(Queues& queues, const std::function<bool(const Lane&)>& fits) {
   // A lane may hold nothing but closed trials; then it goes, and the next best is asked.
   for (;;) {
     auto best = queues.end();
+    const auto rank = [&](const auto& lane) { return std::pair(had(lane.first.owner), lane.second.turn); };
     for (auto it = queues.begin(); it != queues.end(); ++it)
-      if (fits(it->first) && (best == queues.end() ||
-                              shares_[it->first.owner].virtual_ms < shares_[best->first.owner].virtual_ms))
-        best = it;
+      if (fits(it->first) && (best == queues.end() || rank(*it) < rank(*best))) best = it;
     if (best == queues.end()) return 0;
-    std::deque<TrialId>& trials = best->second;
+    std::deque<TrialId>& trials = best->second.trials;
+    best->second.turn = ++last_turn_;
     // At least one is taken off the front each time round, so all calls together cost no more than
     // all that was queued.
     TrialId id = 0;

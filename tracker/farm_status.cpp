@@ -114,7 +114,8 @@ std::set<Farm::Lane> Farm::waiting() const {
   for (const auto* queues : {&pending_, &ready_})
     for (const auto& [lane, queue] : *queues)
       // Not `!empty()`: closed trials stay in their queues until they are popped.
-      if (std::any_of(queue.begin(), queue.end(), [&](TrialId id) { return trials_.contains(id); }))
+      if (std::any_of(queue.trials.begin(), queue.trials.end(),
+                      [&](TrialId id) { return trials_.contains(id); }))
         add(lane);
   for (const auto& [lane, kinds] : retries_) add(lane);
   return lanes;

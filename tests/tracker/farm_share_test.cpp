@@ -47,8 +47,10 @@ struct Fleet {
     step(Received{peer, wire::Hello{.worker = peer, .device = device, .backends = {"cpu"}}});
     step(Received{peer, wire::Credit{slots}});
   }
-  void submit(const std::string& owner, double weight, int count, const std::string& device_class = "",
-              const std::map<std::string, std::string>& needs = {}) {
+  std::vector<TrialId> submit(const std::string& owner, double weight, int count,
+                              const std::string& device_class = "",
+                              const std::map<std::string, std::string>& needs = {}) {
+    std::vector<TrialId> ids;
     std::vector<Submission> trials = journal.add(1, std::vector<Candidate>(static_cast<size_t>(count)));
     for (Submission& trial : trials) {
       TrialSpec spec = *trial.spec;
@@ -59,8 +61,10 @@ struct Fleet {
       spec.needs = parse_needs(needs);
       trial.spec = std::make_shared<TrialSpec>(spec);
       owners[trial.trial] = owner;
+      ids.push_back(trial.trial);
     }
     step(Submit{trials});
+    return ids;
   }
   void pass(Time time) {
     for (const Time end = now + time; now < end;) {
@@ -112,6 +116,17 @@ TEST(FarmShares, WeightTwoHasTwiceAsMuch) {  // F9
   fleet.submit("bob", 1, 3000);
   fleet.pass(60s);
   EXPECT_NEAR(fleet.ratio("alice", "bob"), 2, 0.2);
+}
+
+/// What not all the same workers may have waits in queues of its own.
+TEST(FarmShares, OfOneOwnerNoJobWaitsForTheEndOfOthers) {
+  Fleet fleet;
+  fleet.join("p", 2, 100ms, "Zen");
+  fleet.submit("alice", 1, 1500);
+  for (const TrialId trial : fleet.submit("alice", 1, 500, "", {{"cores", "2"}}))
+    fleet.owners[trial] = "alice's of needs";
+  fleet.pass(20s);
+  EXPECT_NEAR(fleet.ratio("alice", "alice's of needs"), 1, 0.05);
 }
 
 TEST(FarmShares, WhoHadNothingToDoHasSavedNothingUp) {
