@@ -75,6 +75,7 @@ void Farm::step(const Event& event, Time now, Effects& effects) {
     void operator()(const CancelRace& e) { farm.cancel_race(e.race); }
     void operator()(const Manage& e) { farm.manage(e); }
     void operator()(const Admit& e) { farm.admit(e); }
+    void operator()(const Weigh& e) { farm.weigh(e); }
     void operator()(const Unreadable& e) { farm.give_up(e); }
     void operator()(const Tick&) { farm.tick(); }
     void operator()(const Close&) { farm.closed_ = true; }
@@ -109,9 +110,16 @@ Farm::Trial& Farm::add(TrialId id, CandidateId candidate, const std::shared_ptr<
   open_[spec->job]++;
   Share& share = shares_[spec->owner];
   share.open++;
-  // The newest word counts: the file of principals may have changed since the owner's last job.
-  share.weight = spec->weight;
+  // What is listed now, and not what was when its job was submitted.
+  const auto listed = weights_.find(spec->owner);
+  share.weight = listed != weights_.end() ? listed->second : spec->weight;
   return trial;
+}
+
+void Farm::weigh(const Weigh& event) {
+  weights_ = event.owners;
+  for (const auto& [owner, weight] : weights_)
+    if (const auto share = shares_.find(owner); share != shares_.end()) share->second.weight = weight;
 }
 
 void Farm::submit(const Submit& event) {

@@ -88,6 +88,11 @@ struct Admit {
   std::map<std::string, Principal> keys;  // by public key
 };
 
+/// What owners weigh from now on, by name. Others weigh what their newest trials say.
+struct Weigh {
+  std::map<std::string, double> owners;
+};
+
 /// The journal has no recipe for the trial of this lease, which was not sent; or a file that its race needs
 /// has changed under it.
 struct Unreadable {
@@ -101,7 +106,8 @@ struct Tick {};
 /// No more leases from now on.
 struct Close {};
 
-using Event = std::variant<Received, Submit, CancelJob, CancelRace, Manage, Admit, Unreadable, Tick, Close>;
+using Event =
+    std::variant<Received, Submit, CancelJob, CancelRace, Manage, Admit, Weigh, Unreadable, Tick, Close>;
 
 // --- what is to be done, in this order: store what is built; commit all records; then send and tell
 
@@ -351,6 +357,7 @@ class Farm {
   Trial& add(TrialId id, CandidateId candidate, const std::shared_ptr<const TrialSpec>& spec,
              const std::vector<Testimony>& said);
   void submit(const Submit& event);
+  void weigh(const Weigh& event);
   void cancel(JobId job);
   void cancel(Trial& trial);
   void unqueue(const std::set<Lane>& lanes);
@@ -444,6 +451,7 @@ class Farm {
   Queues ready_;                           // built for runners; as pending_
   uint64_t last_turn_ = 0;                 // of a lane
   std::map<std::string, Share> shares_;    // by owner
+  std::map<std::string, double> weights_;  // by owner, of those who are listed
   double usual_ms_ = 100;                  // of a lease on a device: a moving mean
   Retries retries_;                        // that not every worker should have
   uint64_t last_place_ = 0;                // of retries_

@@ -225,6 +225,16 @@ uint64_t Principals::kept_bytes(const std::string& name) {
   return most.value_or(defaults::kKeptBytesOfOne);
 }
 
+std::map<std::string, double> Principals::weights() {
+  std::lock_guard lock(mutex_);
+  std::map<std::string, double> weights;
+  for (const auto& [digest, principal] : by_digest_) {
+    double& weight = weights.try_emplace(principal.name, principal.weight).first->second;
+    weight = std::max(weight, principal.weight);
+  }
+  return weights;
+}
+
 std::map<std::string, Principal> Principals::keys() {
   std::lock_guard lock(mutex_);
   return by_key_;

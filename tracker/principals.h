@@ -60,6 +60,10 @@ class Principals {
   /// What all jobs of the user of that name may keep now; of one who is not listed any more, what is usual.
   uint64_t kept_bytes(const std::string& name);
 
+  /// What users weigh when devices are shared, by name; of several tokens the one that weighs most. Empty
+  /// without a file.
+  std::map<std::string, double> weights();
+
   /// By public key. Who is in both files is what the first says.
   std::map<std::string, Principal> keys();
   /// Counts how often the files were read: what differs from before may be news.

@@ -245,6 +245,7 @@ class Tracker::Loop final : private Outside {
     started.set_value();
     try {
       admit_listed();
+      weigh_listed();
       while (!stop_) serve_once();
       // What has come is written down and acknowledged; nothing new is given out (F10).
       step(Close{});
@@ -289,6 +290,7 @@ class Tracker::Loop final : private Outside {
       // keeps other trackers out.
       journal_->ping();
       admit_listed();
+      weigh_listed();
       step(Tick{});
       // Before those of the next minute.
       if (const size_t count = refusals_.left_out(monotonic_now()))
@@ -320,6 +322,12 @@ class Tracker::Loop final : private Outside {
     // First at the socket, so that no message of a key that is out comes after the farm has forgotten it.
     server_->admit(keys_of(event));
     step(event);
+  }
+
+  void weigh_listed() {
+    if (!settings_.users) return;
+    const uint64_t edition = settings_.users->edition();
+    if (std::exchange(weighed_, edition) != edition) step(Weigh{settings_.users->weights()});
   }
 
   void hear(const wire::Frame& frame) {
@@ -407,6 +415,7 @@ class Tracker::Loop final : private Outside {
   Time next_tick_{0};
   RefusalLog refusals_;
   uint64_t edition_ = 0;  // of the principals, as admitted
+  uint64_t weighed_ = 0;  // of the users, as weighed
   bool stop_ = false;
 
   // Everyone's, under mutex_.

@@ -21,6 +21,8 @@ struct TrackerSettings {
   /// Whose keys are admitted beside those of `keys`, whatever they are when they change. May be null.
   /// REQUIRES: with it, `keys`.
   std::shared_ptr<Principals> principals;
+  /// Who says what owners of jobs weigh, whenever that changes. May be null: their jobs do.
+  std::shared_ptr<Principals> users;
   /// Called once, on the tracker's thread, which is the only one to use what it returns.
   std::function<std::unique_ptr<Journal>()> open_journal;
   /// Folder of its own for what is built for runners; "": a temporary one. What it holds at most, in bytes.

@@ -266,6 +266,7 @@ int tracker_command(Flags& flags) {
     settings.keys = wire::ServerKeys{.secret_key = load_keys(given.key).secret_key};
     settings.principals = principals;
   }
+  settings.users = principals;
   if (given.database.empty()) given.database = db::default_database_path();
   settle_places(given);
   std::optional<http::Settings> http;

@@ -118,6 +118,22 @@ TEST(FarmShares, WeightTwoHasTwiceAsMuch) {  // F9
   EXPECT_NEAR(fleet.ratio("alice", "bob"), 2, 0.2);
 }
 
+/// What a job weighed when it was submitted is of then: it may have been paused for weeks.
+TEST(FarmShares, AnOwnerWeighsWhatIsListedNow) {
+  Fleet fleet;
+  fleet.join("p", 3, 200ms, "Zen");
+  fleet.step(Weigh{{{"alice", 2}, {"bob", 1}}});
+  fleet.submit("alice", 100, 3000);
+  fleet.submit("bob", 1, 3000);
+  fleet.pass(60s);
+  EXPECT_NEAR(fleet.ratio("alice", "bob"), 2, 0.2);
+  fleet.had.clear();
+  fleet.step(Weigh{{{"alice", 1}, {"bob", 3}}});
+  fleet.pass(60s);
+  EXPECT_NEAR(fleet.ratio("bob", "alice"), 3, 0.3);
+  EXPECT_EQ(fleet.farm.status(fleet.now).owners.at(0).weight, 1);
+}
+
 /// What not all the same workers may have waits in queues of its own.
 TEST(FarmShares, OfOneOwnerNoJobWaitsForTheEndOfOthers) {
   Fleet fleet;

@@ -159,6 +159,15 @@ TEST(Principals, StandInAFileOfTheirOwn) {
             file + " is another user's, who could let themselves in; make it yours with chown");
 }
 
+TEST(Principals, WeighByName) {
+  TemporaryFolder folder;
+  const std::string file = folder / "principals", digest(64, 'a'), other(64, 'b'), third(64, 'c');
+  write_file(file, fmt::format("alice submitter {} weight=2\nalice viewer {} weight=0.5\nbob submitter {}\n",
+                               digest, other, third));
+  EXPECT_EQ(Principals(file).weights(), (std::map<std::string, double>{{"alice", 2}, {"bob", 1}}));
+  EXPECT_TRUE(Principals("").weights().empty());
+}
+
 /// By name, as whoever owns jobs need not be asking just now.
 TEST(Principals, WhatAUsersJobsMayKeep) {
   TemporaryFolder folder;
