@@ -52,7 +52,7 @@ struct Api::Impl {
   Principal authorize(const http::Request& request, const Route* route);
   bool has_time(const Principal& principal);
   void require_time(const Principal& principal);
-  void require_room(const Principal& principal);
+  void require_room(const std::string& owner, uint64_t most);
   http::Response dispatch(const http::Request& request);
 
   // What the handlers have in common (api_jobs.cpp). Each throws Refused.

@@ -70,13 +70,13 @@ Response Api::Impl::list_jobs(const Call& call) {
   return json_response({{"jobs", std::move(list)}});
 }
 
-/// Throws Refused for whose jobs keep all that may be kept.
-void Api::Impl::require_room(const Principal& principal) {
-  if (static_cast<uint64_t>(store.kept_by_owner(principal.name)) < principal.kept_bytes) return;
+/// Throws Refused for an owner whose jobs keep all that may be kept.
+void Api::Impl::require_room(const std::string& owner, uint64_t most) {
+  if (static_cast<uint64_t>(store.kept_by_owner(owner)) < most) return;
   // No waiting helps: what was measured stays.
   throw Refused{413,
-                fmt::format("the jobs of {} keep {:.1f} GiB, which is as much as may be", principal.name,
-                            static_cast<double>(principal.kept_bytes) / (uint64_t{1} << 30)),
+                fmt::format("the jobs of {} keep {:.1f} GiB, which is as much as may be", owner,
+                            static_cast<double>(most) / (uint64_t{1} << 30)),
                 {}};
 }
 
@@ -119,7 +119,7 @@ Response Api::Impl::submit(const Call& call) {
                   fmt::format("{} has {} open jobs, which is as many as may be", call.principal.name,
                               call.principal.open_jobs),
                   {{"Retry-After", "30"}}};
-  if (is_new) require_room(call.principal);
+  if (is_new) require_room(call.principal.name, call.principal.kept_bytes);
   const db::ServedJob made = store.add_served_job(job);
   // Written anew: an older release may have kept it with other keys.
   // The same key gives the same job, so that a client that lost our answer may ask again; another job under
@@ -162,7 +162,8 @@ Response Api::Impl::pause(const Call& call) {
 
 Response Api::Impl::resume(const Call& call) {
   const db::ServedJob job = own_job(call);
-  require_room(call.principal);
+  // Its owner's, whoever asks: an administrator has room of their own.
+  require_room(job.owner, principals.kept_bytes(job.owner));
   return changed(job, keeper.resume(job.id), "resumed");
 }
 

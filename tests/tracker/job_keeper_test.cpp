@@ -17,8 +17,10 @@
 #include "core/support/text.h"
 #include "core/tir/target.h"
 #include "db/database_error.h"
+#include "tracker/api.h"
 #include "tracker/farm.h"
 #include "tracker/job_request.h"
+#include "tracker/principals.h"
 
 namespace lathe::tracker {
 namespace {
@@ -345,6 +347,29 @@ TEST(JobKeeper, HasASearchWithoutDevicesGiveWay) {
   farm.empty = false;
   ASSERT_TRUE(keeper.cancel(second));
   EXPECT_TRUE(soon([&] { return job(first).state == db::JobState::kRunning; }));
+}
+
+/// Of a job that an administrator resumes, its owner's room is asked for, and not theirs.
+TEST(JobKeeper, IsAskedToResumeWhatItsOwnerHasRoomFor) {
+  Office office(shell("exec sleep 600"));
+  const std::string file = office.folder / "principals";
+  write_file(file, principal_line({"root", Role::kAdmin}, "root") + " kept-gib=0\n" +
+                       principal_line({"alice", Role::kSubmitter}, "alice") + " kept-gib=1\n");
+  const auto principals = std::make_shared<Principals>(file);
+  Api api(
+      {.database = office.folder / "tuning.db", .principals = principals, .models = office.folder / "blobs"},
+      *office.keeper, office.farm);
+  const auto resume = [&] {
+    return api.handle({.method = "POST", .path = "/v1/jobs/" + office.job.uuid + "/resume", .token = "root"});
+  };
+  ASSERT_TRUE(soon([&] { return office.state() == db::JobState::kRunning; }));
+  ASSERT_TRUE(office.keeper->pause(office.job.id));
+  EXPECT_EQ(resume().status, 200);
+  ASSERT_TRUE(office.keeper->pause(office.job.id));
+  office.store.set_served_kept(office.job.id, int64_t{1} << 30);
+  const http::Response refused = resume();
+  EXPECT_EQ(refused.status, 413);
+  EXPECT_NE(refused.body.find("the jobs of alice keep 1.0 GiB"), std::string::npos) << refused.body;
 }
 
 /// One whose time is over ends by itself, with what it has.
