@@ -369,8 +369,10 @@ class Farm {
     wire::Part part = wire::Part::kWhole;
   };
   std::optional<Offer> take_pending(const Worker& worker);
-  std::optional<Offer> take_retry(const Worker& worker);
+  std::optional<Offer> take_retry(const Worker& worker, const Trial& retry);
+  std::optional<Offer> take_new(const Worker& worker);
   double had(const std::string& owner) const { return shares_.at(owner).virtual_ms; }
+  double least_had(const Worker& worker) const;
   const Trial* find_retry(const Worker& worker) const;
   static Kind kind_of(const Trial& trial);
   void queue_retry(Trial& trial);

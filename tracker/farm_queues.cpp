@@ -1,5 +1,6 @@
 // Who gets which trial next: queues by lane, shares of owners, and which worker suits a trial.
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 #include "core/support/error.h"
@@ -41,11 +42,12 @@ void Farm::queue(Trial& trial) {
   bool waits = false;
   // A lane that is here is not empty but for closed trials: pop() and unqueue() take emptied ones out. There
   // are as many as owners, platforms and classes of devices in use, so some dozens.
-  for (const auto& [lane, trials] : pending_) {
-    const double others = shares_[lane.owner].virtual_ms;
-    least = least ? std::min(*least, others) : others;
-    waits |= lane.owner == spec.owner;
-  }
+  const auto count = [&](const std::string& owner) {
+    least = std::min(least.value_or(had(owner)), had(owner));
+    waits |= owner == spec.owner;
+  };
+  for (const auto& [lane, trials] : pending_) count(lane.owner);
+  for (const auto& [lane, kinds] : retries_) count(lane.owner);
   Share& share = shares_[spec.owner];
   if (!waits && least) share.virtual_ms = std::max(share.virtual_ms, *least);
   // What cares who gets it is looked at one by one (suits); the queues of lanes are only popped. A race
@@ -197,38 +199,63 @@ void Farm::unfile_retry(const Trial& trial) {
   if (lane->second.empty()) retries_.erase(lane);
 }
 
-/// The oldest that suits the worker; or null. All trials of a class that has gone away wait here, or of a job
-/// that has much to be confirmed, and each free worker asks with each frame that comes: so neither lanes that
-/// are not its own are looked into, nor more than the first of a kind.
+/// The oldest that suits the worker, of the owner who has had the least; or null. All trials of a class that
+/// has gone away wait here, or of a job that has much to be confirmed, and each free worker asks with each
+/// frame that comes: so neither lanes that are not its own are looked into, nor more than the first of a
+/// kind.
 const Farm::Trial* Farm::find_retry(const Worker& worker) const {
-  const Trial* oldest = nullptr;
+  const Trial* first = nullptr;
   for (const auto& [lane, kinds] : retries_) {
     if (!runs(worker, lane) && !builds(worker, lane)) continue;
     for (const auto& [kind, waiting] : kinds)
       for (const auto& [place, id] : waiting) {
-        if (oldest && oldest->past().place < place) break;
+        if (first &&
+            std::pair(had(first->spec->owner), first->past().place) < std::pair(had(lane.owner), place))
+          break;
         const Trial& trial = trials_.at(id);
-        if (suits(trial, worker)) oldest = &trial;
+        if (suits(trial, worker)) first = &trial;
         // Whether a build is still in the store is each one's own matter.
         if (!kind.was_built) break;
       }
   }
-  return oldest;
+  return first;
 }
 
-std::optional<Farm::Offer> Farm::take_retry(const Worker& worker) {
-  const Trial* found = find_retry(worker);
-  if (!found) return std::nullopt;
-  const Offer offer{found->id, *part_for(worker, *found)};
-  Trial& trial = trials_.at(found->id);
+/// Nothing where it suits no more.
+std::optional<Farm::Offer> Farm::take_retry(const Worker& worker, const Trial& retry) {
+  const std::optional<wire::Part> part = part_for(worker, retry);
+  if (!part) return std::nullopt;
+  Trial& trial = trials_.at(retry.id);
   unfile_retry(trial);
   trial.make_past().place = 0;
-  return offer;
+  return Offer{trial.id, *part};
+}
+
+/// What the owner has had who has had the least of those with something new for the worker.
+double Farm::least_had(const Worker& worker) const {
+  double least = std::numeric_limits<double>::infinity();
+  for (const auto& [lane, queue] : ready_)
+    if (runs(worker, lane)) least = std::min(least, had(lane.owner));
+  for (const auto& [lane, queue] : pending_)
+    if ((runs(worker, lane) && !worker.runner_only) || (builds(worker, lane) && wants_builds(lane)))
+      least = std::min(least, had(lane.owner));
+  return least;
 }
 
 std::optional<Farm::Offer> Farm::take_pending(const Worker& worker) {
-  // Before what is new: a job that ends waits for its confirmations, and a race holds up a whole search.
-  if (const std::optional<Offer> offer = take_retry(worker)) return offer;
+  // An owner's retries before its new ones: a job that ends waits for its confirmations, and a race holds up
+  // a whole search. But not before those who have had less, or whoever has much to be confirmed has it all.
+  const Trial* retry = find_retry(worker);
+  const bool is_due = retry && had(retry->spec->owner) <= least_had(worker);
+  std::optional<Offer> offer;
+  if (is_due) offer = take_retry(worker, *retry);
+  if (!offer) offer = take_new(worker);
+  // Of whoever has had less there were closed trials alone.
+  if (!offer && retry && !is_due) offer = take_retry(worker, *retry);
+  return offer;
+}
+
+std::optional<Farm::Offer> Farm::take_new(const Worker& worker) {
   // First what others wait for; they want no more than they can take.
   if (const std::optional<Offer> offer = take_unbuilt(worker)) return offer;
   // What is built already goes first, also to workers that could build it themselves: the work is done.

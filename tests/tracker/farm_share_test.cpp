@@ -28,7 +28,8 @@ struct Fleet {
   std::vector<Held> held;
   std::map<std::string, Time> had;  // device time by owner
   std::map<TrialId, std::string> owners;
-  std::map<Peer, Time> pace;  // of a lease
+  std::map<Peer, Time> pace;    // of a lease
+  std::vector<Testimony> said;  // of what is submitted
 
   void step(const Event& event) {
     Effects effects;
@@ -60,6 +61,7 @@ struct Fleet {
       spec.device_class = device_class;
       spec.needs = parse_needs(needs);
       trial.spec = std::make_shared<TrialSpec>(spec);
+      trial.said = said;
       owners[trial.trial] = owner;
       ids.push_back(trial.trial);
     }
@@ -143,6 +145,20 @@ TEST(FarmShares, OfOneOwnerNoJobWaitsForTheEndOfOthers) {
     fleet.owners[trial] = "alice's of needs";
   fleet.pass(20s);
   EXPECT_NEAR(fleet.ratio("alice", "alice's of needs"), 1, 0.05);
+}
+
+/// Nor may those who come later be held up by what an owner has to be confirmed.
+TEST(FarmShares, ConfirmationsArePartOfTheirOwnersShare) {
+  Fleet fleet;
+  fleet.join("p", 2, 100ms, "Zen");
+  fleet.said = {{.worker = "another", .seconds = 1e-3}};
+  fleet.submit("alice", 1, 3000);
+  fleet.pass(20s);
+  fleet.said.clear();
+  fleet.submit("bob", 1, 1000);
+  fleet.had.clear();
+  fleet.pass(20s);
+  EXPECT_NEAR(fleet.ratio("alice", "bob"), 1, 0.05);
 }
 
 TEST(FarmShares, WhoHadNothingToDoHasSavedNothingUp) {
