@@ -50,8 +50,10 @@ std::vector<Line> lines_of(const std::string& file) {
   if (stat(file.c_str(), &file_status) == 0 && file_status.st_uid != geteuid() && file_status.st_uid != 0)
     fail("{} is another user's, who could let themselves in; make it yours with chown", file);
   if (std::filesystem::is_regular_file(status) &&
-      (status.permissions() & std::filesystem::perms::others_write) != std::filesystem::perms::none)
-    fail("{} can be written by others, who could let themselves in; take that away with chmod o-w {}", file,
+      (status.permissions() & (std::filesystem::perms::group_write | std::filesystem::perms::others_write)) !=
+          std::filesystem::perms::none)
+    // Of a group too, though it may be the user's own: whoever is put into it later would be let in unseen.
+    fail("{} can be written by others, who could let themselves in; take that away with chmod go-w {}", file,
          file);
   std::vector<Line> lines;
   int number = 0;

@@ -140,12 +140,14 @@ TEST(Principals, StandInAFileThatOthersCannotWrite) {
   TemporaryFolder folder;
   const std::string token = make_token(), file = folder / "principals";
   write_file(file, principal_line({"alice", Role::kViewer}, token));
-  const auto others = std::filesystem::perms::others_write;
-  std::filesystem::permissions(file, others, std::filesystem::perm_options::add);
-  EXPECT_EQ(
-      thrown_by([&] { Principals principals(file); }),
-      file + " can be written by others, who could let themselves in; take that away with chmod o-w " + file);
-  std::filesystem::permissions(file, others, std::filesystem::perm_options::remove);
+  for (const auto others : {std::filesystem::perms::others_write, std::filesystem::perms::group_write}) {
+    std::filesystem::permissions(file, others, std::filesystem::perm_options::add);
+    EXPECT_EQ(thrown_by([&] { Principals principals(file); }),
+              file +
+                  " can be written by others, who could let themselves in; take that away with chmod go-w " +
+                  file);
+    std::filesystem::permissions(file, others, std::filesystem::perm_options::remove);
+  }
   EXPECT_TRUE(Principals(file).find(token));
 }
 
