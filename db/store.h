@@ -155,7 +155,10 @@ class Store final : public Reader {
   std::optional<WorkerClock> worker_clock(const std::string& worker, int newest);
   std::vector<Quarantined> quarantined(TrialId before, int limit);  // newest first; before 0: from the end
   int64_t ended_trials(JobId job);                                  // for searching, whatever their outcome
-  std::vector<TaskBest> task_bests(JobId job);                      // in the job's order of tasks
+  /// In the job's order of tasks: the best that is known by what was recorded until then. `kind`: by such
+  /// devices; none: by any.
+  std::vector<TaskBest> task_bests(JobId job, const std::optional<DeviceKind>& kind = {},
+                                   int64_t until_ms = INT64_MAX);
 
   // ---- Trials: PENDING -> LEASED -> DONE | FAILED | QUARANTINED, or back to PENDING; CANCELLED from either.
   // ---- Policy (who gets what, how many attempts) is the tracker's; that no final state changes and nothing

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "db/conditions.h"
+#include "db/device_kind.h"
 #include "db/purpose.h"
 #include "db/store.h"
 
@@ -129,18 +130,22 @@ int64_t Store::ended_trials(JobId job) {
   return row.integer();
 }
 
-std::vector<TaskBest> Store::task_bests(JobId job) {
-  // Of any device of the target, as the estimate says what is known of the model, not of one machine.
+std::vector<TaskBest> Store::task_bests(JobId job, const std::optional<DeviceKind>& kind, int64_t until_ms) {
   std::vector<TaskBest> bests;
+  std::vector<Value> values;
+  const std::string on_kind = of_kind("m.device", kind, values);
+  values.emplace_back(until_ms);
+  values.emplace_back(job);
   for (Query row = database_->query(
-           "SELECT job_task.workload, weight, coalesce(told_seconds, seconds), coalesce(mad, 0), coalesce(n, "
-           "0) "
-           "FROM job_task "
-           "JOIN job ON job.id = job_task.job LEFT JOIN measurement ON measurement.id = "
-           "(SELECT m.id FROM measurement m WHERE m.workload = job_task.workload AND m.target = job.target "
-           " AND m.threads = job.threads AND m.suspect = 0 ORDER BY m.seconds LIMIT 1) "
-           "WHERE job_task.job = ? ORDER BY position",
-           {job});
+           fmt::format("SELECT job_task.workload, weight, coalesce(told_seconds, seconds), coalesce(mad, 0), "
+                       "coalesce(n, 0) FROM job_task "
+                       "JOIN job ON job.id = job_task.job LEFT JOIN measurement ON measurement.id = "
+                       "(SELECT m.id FROM measurement m WHERE m.workload = job_task.workload AND m.target = "
+                       "job.target AND m.threads = job.threads AND m.suspect = 0 {}AND m.recorded_ms <= ? "
+                       "ORDER BY m.seconds LIMIT 1) "
+                       "WHERE job_task.job = ? ORDER BY position",
+                       on_kind),
+           values);
        row.step();)
     bests.push_back({.workload = row.integer(),
                      .weight = row.real(),

@@ -11,6 +11,7 @@
 #include "core/support/error.h"
 #include "core/support/text.h"
 #include "db/conditions.h"
+#include "tracker/device_class.h"
 
 namespace lathe::tracker {
 namespace {
@@ -172,7 +173,9 @@ json job_details_json(const db::ServedJob& job, db::Store& store) {
       if (progress.outcomes[i] > 0) outcomes[std::string(kOutcomeNames[i])] = progress.outcomes[i];
     result["outcomes"] = outcomes;
     json workloads = json::array();
-    const std::vector<db::TaskBest> bests = store.task_bests(*job.job);
+    const std::vector<db::TaskBest> bests =
+        // What later jobs found is not of this one.
+        store.task_bests(*job.job, kind_of_class(job.device_class), job.ended_ms ? job.ended_ms : INT64_MAX);
     for (const db::TaskBest& task : bests) workloads.push_back(task.workload);
     result["workloads"] = workloads;  // of `tasks`, in their order
     result["estimate"] = estimate_json(bests);

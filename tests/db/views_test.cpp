@@ -148,6 +148,8 @@ TEST_F(ViewsTest, TasksAreCountedAndTheirFastestFound) {
   EXPECT_EQ(bests[0].workload, farm_.workload);
   EXPECT_FLOAT_EQ(bests[0].seconds.value(), 1e-3f);
   EXPECT_EQ(bests[0].samples, 3);
+  EXPECT_FALSE(store_.task_bests(farm_.job, DeviceKind{.model = "another", .cores = 8})[0].seconds);
+  EXPECT_FALSE(store_.task_bests(farm_.job, {}, /*until_ms=*/1)[0].seconds);
   const JobId threads = farm_.add_job(farm_.target, 2);
   EXPECT_FALSE(store_.task_bests(threads)[0].seconds) << "other threads were never measured";
 }
