@@ -142,7 +142,7 @@ TEST(OnnxOpenPrograms, FirstFewOfOpenRows) {
   EXPECT_EQ(thrown_by([&] {
               build.at(Shapes{{"x", {2}}});
             }),
-            "the model needs max(n, 3) = n, which does not hold for n = 2");
+            "the model needs n = max(n, 3), which does not hold for n = 2");
 }
 
 /// Placed, filtered or merged, as the two numbers say.

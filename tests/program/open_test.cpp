@@ -64,6 +64,13 @@ TEST(OpenPrograms, TheLargestOfNone) {
   EXPECT_EQ(of("0"), "t:2:39: error: the model needs n = max(n, 1), which does not hold for n = 0");
 }
 
+TEST(OpenPrograms, APartBehindTheEnd) {
+  EXPECT_EQ(value(R"(
+    def @f(%x: Tensor[(n), int32]) { split(%x, indices_or_sections=[2i64]) }
+    def @main() { @f(match_cast(first_rows([1, 2, 3], ref_read(ref(1i64))), Tensor[(?), int32])) })"),
+            "t:2:38: error: the model needs n = max(n, 2), which does not hold for n = 1");
+}
+
 TEST(OpenPrograms, AVectorThatGrowsInALoop) {
   const std::string grow = R"(
     def @grow(%i: int32, %x: Tensor[(?), int32]) -> Tensor[(?), int32] {

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "core/arith/simplify.h"
+#include "core/relay/ops/open_extents.h"
 #include "core/relay/ops/resample.h"
 #include "core/relay/ops/rule.h"
 #include "core/relay/ops/window.h"
@@ -37,6 +38,11 @@ Relation resized_type(RelationContext& c, const std::string& layout_text, int ra
     const Expr resized = size(k, extent);
     if (as_int(extent) && int_value(extent) == 0 && !(as_int(resized) && int_value(resized) == 0))
       mismatch(c, "axis {} has no elements, and is to have some", d);
+    // One that grows from the other has none where that has none.
+    if (!extent.as<Any>() && !resized.as<Any>() && !share_variables(extent, resized)) {
+      const Expr some = simplify(min(resized, 1));
+      require_in_runs(c, simplify(some * min(extent, 1)), some);
+    }
     extent = resized;
   }
   c.result(tensor_type(shape, out_dtype.value_or(x->dtype)));

@@ -3,6 +3,7 @@
 
 #include "core/arith/simplify.h"
 #include "core/relay/ops/families.h"
+#include "core/relay/ops/open_extents.h"
 #include "core/relay/ops/order_rows.h"
 #include "core/relay/ops/rule.h"
 
@@ -18,13 +19,8 @@ Expr from_end(const Expr& index, const Expr& extent) {
   return min(max(select(less(index, Expr(0)), index + extent, index), Expr(0)), extent - 1);
 }
 
-/// States that `holds` is `value` in each run, where that depends on dimensions that are open: an index out
-/// of range would be one of other memory.
-void require_in_runs(RelationContext& c, const Expr& holds, const Expr& value) {
-  if (!as_int(holds) || !as_int(value)) c.equal_dims(holds, value);
-}
-
-/// Throws Error when `inner` reaches beyond `outer` along an axis other than `axis`.
+/// Throws Error when `inner` reaches beyond `outer` along an axis other than `axis`: an index out of range
+/// would be one of other memory.
 void require_within(RelationContext& c, const TensorType& inner, const TensorType& outer, int64_t axis) {
   for (size_t d = 0; d < outer.shape.size(); ++d) {
     // Along `axis` indices choose, as often as they like; along others they stand for themselves.

@@ -2,6 +2,7 @@
 #include <functional>
 
 #include "core/relay/ops/families.h"
+#include "core/relay/ops/open_extents.h"
 #include "core/relay/ops/rule.h"
 
 namespace lathe::relay::ops {
@@ -113,6 +114,9 @@ Relation split_type(RelationContext& c, const Attrs& attrs) {
   if (a.sections < 0 || a.sections > (1 << 16) ||
       (a.sections > 0 && as_int(extent) && int_value(extent) % a.sections != 0))
     mismatch(c, "axis {} of {} does not divide into {} parts", axis, describe(x->shape), a.sections);
+  require_multiple(c, extent, a.sections);
+  if (!a.sections && !a.indices_or_sections.empty())
+    require_at_least(c, extent, a.indices_or_sections.back());
   std::vector<Type> parts;
   std::vector<Expr> points = split_points(a, extent);
   for (size_t p = 0; p + 1 < points.size(); ++p) {

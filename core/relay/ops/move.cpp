@@ -3,6 +3,7 @@
 
 #include "core/relay/analysis/sizes.h"
 #include "core/relay/ops/families.h"
+#include "core/relay/ops/open_extents.h"
 #include "core/relay/ops/rule.h"
 
 namespace lathe::relay::ops {
@@ -130,8 +131,19 @@ Buffers reverse(FuncBuilder& f, const Attrs& attrs, Inputs in, const Type&) {
   })};
 }
 
-/// `spare`: how many elements fewer than the extent reflection may take; nothing when padding takes none.
-Relation padded_type(RelationContext& c, const std::vector<Ints>& widths, std::optional<int64_t> spare) {
+/// What padding is made of.
+enum class Made : uint8_t { kOfNumber, kOfEdge, kOfReflection, kOfReflectionWithEdge };
+
+/// How many elements an axis must have to be padded by as many as `most`.
+int64_t least_to_pad(Made made, int64_t most) {
+  if (most <= 0 || made == Made::kOfNumber) return 0;
+  if (made == Made::kOfEdge) return 1;
+  // A reflection reads as many elements as it adds, all inside the tensor; the edge is not among them where
+  // it is not repeated.
+  return made == Made::kOfReflection ? most + 1 : most;
+}
+
+Relation padded_type(RelationContext& c, const std::vector<Ints>& widths, Made made) {
   const TensorType* x = c.tensor(0);
   if (!x) return Relation::kWaits;
   if (widths.size() != x->shape.size())
@@ -139,11 +151,12 @@ Relation padded_type(RelationContext& c, const std::vector<Ints>& widths, std::o
   Shape shape = x->shape;
   for (size_t d = 0; d < shape.size(); ++d) {
     if (widths[d].size() != 2) mismatch(c, "pad_width[{}] must be a pair: before and after", d);
-    // A reflection reads as many elements as it adds, all inside the tensor; the edge is not among them where
-    // it is not repeated.
-    if (int64_t most = std::max(widths[d][0], widths[d][1]); spare && most > 0 && as_int(shape[d]))
-      if (most > int_value(shape[d]) - *spare)
-        mismatch(c, "pad_width[{}] reflects {} elements, {} has fewer", d, most, describe(x->shape));
+    const int64_t most = std::max(widths[d][0], widths[d][1]), least = least_to_pad(made, most);
+    if (as_int(shape[d]) && int_value(shape[d]) < least) {
+      if (made == Made::kOfEdge) mismatch(c, "{} has no edge to repeat", describe(x->shape));
+      mismatch(c, "pad_width[{}] reflects {} elements, {} has fewer", d, most, describe(x->shape));
+    }
+    require_at_least(c, shape[d], least);
     if (!shape[d].as<Any>()) shape[d] = shape[d] + widths[d][0] + widths[d][1];
     if (as_int(shape[d]) && int_value(shape[d]) < 0)
       mismatch(c, "pad_width[{}] takes more than {} has", d, describe(x->shape));
@@ -161,20 +174,17 @@ Relation pad_type(RelationContext& c, const Attrs& attrs) {
   require_dtype(c, 1, *value, x->dtype);
   // One number, of whatever rank.
   demand(c, 1, Shape(value->shape.size(), Expr(1)), x->dtype);
-  if (a.pad_mode == "constant") return padded_type(c, a.pad_width, std::nullopt);
-  if (a.pad_mode == "reflect") return padded_type(c, a.pad_width, 1);
-  for (const Expr& dim : x->shape)
-    if (is_int(dim, 0)) mismatch(c, "{} has no edge to repeat", describe(x->shape));
-  return padded_type(c, a.pad_width, std::nullopt);
+  if (a.pad_mode == "constant") return padded_type(c, a.pad_width, Made::kOfNumber);
+  return padded_type(c, a.pad_width, a.pad_mode == "edge" ? Made::kOfEdge : Made::kOfReflection);
 }
 Relation mirror_pad_type(RelationContext& c, const Attrs& attrs) {
   const MirrorPadAttrs& a = attrs_as<MirrorPadAttrs>(attrs);
   if (a.mode != "SYMMETRIC" && a.mode != "REFLECT")
     mismatch(c, "mode is `{}`, must be SYMMETRIC or REFLECT", a.mode);
-  return padded_type(c, a.pad_width, a.mode == "REFLECT" ? 1 : 0);
+  return padded_type(c, a.pad_width, a.mode == "REFLECT" ? Made::kOfReflection : Made::kOfReflectionWithEdge);
 }
 
-/// No relation has seen that an open extent is long enough to be reflected. Of the ends alone, so that loops
+/// A program says nothing of the least extent that a run may have. Of the ends alone, so that loops
 /// are still cut where the tensor itself begins and is copied as it lies.
 Expr not_before(const Expr& at, const Expr& extent) { return as_int(extent) ? at : max(at, Expr(0)); }
 Expr not_behind(const Expr& at, const Expr& extent) { return as_int(extent) ? at : min(at, extent - 1); }
@@ -245,7 +255,7 @@ Relation sub_pixel_type(RelationContext& c, const Attrs& attrs) {
     if (as_int(dim) && int_value(dim) % divisor != 0)
       mismatch(c, "{} of {} is not a multiple of {}", letter, describe(x->shape), divisor);
     if (dim.as<Any>()) continue;
-    if (!as_int(dim) && divisor > 1) c.equal_dims(floordiv(dim, Expr(divisor)) * divisor, dim);
+    require_multiple(c, dim, divisor);
     if (letter == 'C')
       dim = kToSpace ? floordiv(dim, Expr(b * b)) : dim * (b * b);
     else

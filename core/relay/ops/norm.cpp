@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "core/relay/ops/families.h"
+#include "core/relay/ops/open_extents.h"
 #include "core/relay/ops/rule.h"
 
 namespace lathe::relay::ops {
@@ -60,6 +61,7 @@ Relation group_norm_type(RelationContext& c, const Attrs& attrs) {
   const int64_t* channels = as_int(x->shape[axis]);
   if (a.num_groups < 1 || (channels && *channels % a.num_groups != 0))
     mismatch(c, "num_groups is {}, must divide the channels of {}", a.num_groups, describe(x->shape));
+  require_multiple(c, x->shape[axis], a.num_groups);
   return same_as_input(c, attrs);
 }
 

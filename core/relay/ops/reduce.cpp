@@ -3,6 +3,7 @@
 #include <limits>
 
 #include "core/relay/ops/families.h"
+#include "core/relay/ops/open_extents.h"
 #include "core/relay/ops/rule.h"
 
 namespace lathe::relay::ops {
@@ -67,8 +68,7 @@ Relation arg_type(RelationContext& c, const Attrs& attrs) {
   for (int64_t axis : reduced_axes(a.axis, a.exclude, shape.size())) {
     const Expr& extent = shape[static_cast<size_t>(axis)];
     if (is_int(extent, 0)) mismatch(c, "{} has no elements along axis {}", describe(shape), axis);
-    // Of an open one the run sees whether there are some.
-    if (!as_int(extent) && !extent.as<Any>()) c.equal_dims(extent, max(extent, 1));
+    require_at_least(c, extent, 1);
   }
   return relation;
 }

@@ -1,5 +1,6 @@
 // Orders and running totals along one axis.
 #include "core/relay/ops/families.h"
+#include "core/relay/ops/open_extents.h"
 #include "core/relay/ops/order.h"
 #include "core/relay/ops/rule.h"
 
@@ -64,7 +65,7 @@ Relation topk_type(RelationContext& c, const Attrs& attrs) {
   if (a.k >= 1) {
     if (as_int(shape[axis]) && int_value(shape[axis]) < a.k)
       mismatch(c, "k is {}, axis {} of {} has fewer", a.k, axis, describe(x->shape));
-    if (!as_int(shape[axis])) c.equal_dims(max(shape[axis], a.k), shape[axis]);
+    require_at_least(c, shape[axis], a.k);
     shape[axis] = a.k;
   }
   return top_result(c, a, *x, shape);
@@ -81,7 +82,7 @@ Relation topk_like_type(RelationContext& c, const Attrs& attrs) {
   if (as_int(n) && as_int(k) && int_value(n) < int_value(k))
     mismatch(c, "the vector has {} elements, axis {} of {} has fewer", int_value(k), axis,
              describe(x->shape));
-  if (!as_int(n) || !as_int(k)) c.equal_dims(max(n, k), n);
+  require_in_runs(c, max(n, k), n);
   Shape shape = x->shape;
   shape[axis] = k;
   return top_result(c, a, *x, shape);
