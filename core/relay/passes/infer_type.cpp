@@ -217,7 +217,7 @@ class Annotate : public ExprMutator {
     Type type = types_.type_of(original);
     if (const Call* call = original.as<Call>(); call && call->out_type) check_foreign(*call);
     if (!type || (e->checked_type && same(type, e->checked_type))) return e;
-    if (const TensorType* tensor = type.as<TensorType>()) check_shape(original, *tensor);
+    check_shapes(original, type);
     return with_checked_type(e, type);
   }
 
@@ -246,10 +246,22 @@ class Annotate : public ExprMutator {
   }
 
   /// A call may make a number of a dimension that was an expression.
-  static void check_shape(const Expr& e, const TensorType& type) {
-    for (const lathe::Expr& dim : type.shape)
-      if (const int64_t* number = as_int(dim); number && *number < 0)
-        throw TypeError(e->span, fmt::format("dimension {} is negative", *number));
+  void check_shapes(const Expr& e, const Type& type) {
+    if (const TensorType* tensor = type.as<TensorType>()) {
+      for (const lathe::Expr& dim : tensor->shape)
+        if (const int64_t* number = as_int(dim); number && *number < 0)
+          throw TypeError(e->span, fmt::format("dimension {} is negative", *number));
+      return;
+    }
+    const TupleType* tuple = type.as<TupleType>();
+    const TypeCall* data = type.as<TypeCall>();
+    if (!tuple && !data) return;
+    // As with same(): parts that were looked at are not entered again.
+    if (looked_at_.count(type.get())) return;
+    looked_at_[type.get()] = type;
+    with_enough_stack([&] {
+      for (const Type& part : tuple ? tuple->items : data->args) check_shapes(e, part);
+    });
   }
 
   /// Structural equality. Tuples that were found equal are not entered again: of nested ones each level costs
@@ -283,6 +295,7 @@ class Annotate : public ExprMutator {
   const TypeCollector& types_;
   NodeSet params_;
   NodeMap<std::pair<Type, Type>> equal_;  // by the first, which it keeps alive
+  NodeMap<Type> looked_at_;               // for negative dimensions
 };
 
 }  // namespace
