@@ -12,6 +12,7 @@
 #include "core/relay/analysis/sizes.h"
 #include "core/relay/functor.h"
 #include "core/relay/op.h"
+#include "core/relay/ops/attrs_require.h"
 #include "core/relay/ops/attrs_tensor.h"
 #include "core/relay/text.h"
 #include "core/runtime/program/sized.h"
@@ -26,6 +27,9 @@ using relay::Expr, relay::Var;  // of two languages
 using Dim = lathe::Expr;
 
 Expr number(int64_t value) { return typed_constant(full({}, kInt64, static_cast<double>(value))); }
+Expr real(double value) { return typed_constant(full({}, kFloat64, value)); }
+/// As many elements as arange_count() allows.
+constexpr double kMostOfRange = 1e12;
 
 /// `arange` of numbers that are no constants: how many elements it has, a run tells.
 bool is_open_range(const Expr& e) {
@@ -226,7 +230,17 @@ class Extents {
     const Expr whole = as(length, kInt64);
     const Expr less = as(scalar("less", {as(whole, kFloat64), length}, done), kInt64);
     const Expr count = scalar("maximum", {scalar("add", {whole, less}, done), number(0)}, done);
-    auto zeros = mutate(*typed_call("zeros_of", {count}).as<Call>());
+    // What the relation refuses of constants.
+    const Expr is_range = scalar(
+        "logical_and",
+        {scalar("less", {length, real(kMostOfRange)}, done), scalar("not_equal", {args[2], real(0)}, done)},
+        done);
+    auto attrs_of_range = std::make_unique<RequireAttrs>();
+    attrs_of_range->message = "arange: start, stop and step make no range";
+    auto range =
+        mutate(*typed_call("require", {count, is_range}, seal(std::move(attrs_of_range))).as<Call>());
+    range->span = e->span;
+    auto zeros = mutate(*typed_call("zeros_of", {bound("n", seal(std::move(range)), done)}).as<Call>());
     zeros->span = e->span;
     const Expr like = bound("t", seal(std::move(zeros)), done);
     auto attrs = std::make_unique<DtypeAttrs>();
