@@ -54,6 +54,22 @@ Shape decode(RelationContext& c, const Shape& in, const ReshapeAttrs& a) {
   return out;
 }
 
+/// The dimension -1 where others are 0. Those that the input has, too, are as good as copied, and what
+/// remains tells it: [0, -1] of (0, 2) is (0, 2), as [n, -1] of (n, 2) is. Else 0 is as good as any number.
+Expr left_of_nothing(const Shape& in, const Shape& shape) {
+  const auto zeros = [](const Shape& dims) {
+    return std::count_if(dims.begin(), dims.end(), [](const Expr& dim) { return is_int(dim, 0); });
+  };
+  if (zeros(in) != zeros(shape)) return 0;
+  const auto others = [](const Shape& dims) {
+    Expr product = 1;
+    for (const Expr& dim : dims)
+      if (!is_int(dim, 0)) product = product * dim;
+    return product;
+  };
+  return simplify(floordiv(others(in), others(shape)));
+}
+
 Relation reshape_type(RelationContext& c, const Attrs& attrs) {
   const TensorType* x = c.tensor(0);
   if (!x) return Relation::kWaits;
@@ -64,13 +80,10 @@ Relation reshape_type(RelationContext& c, const Attrs& attrs) {
   if (open != shape.end()) {
     *open = 1;
     Expr rest = dims_product(shape, 0, shape.size());
-    // A shape that has 0 elements anyway says nothing about the open dimension: 0 is as good as any.
     if (total.as<Any>() || rest.as<Any>())
       *open = any_dim();
-    else if (is_int(rest, 0))
-      *open = 0;
     else
-      *open = simplify(floordiv(total, rest));
+      *open = is_int(rest, 0) ? left_of_nothing(x->shape, shape) : simplify(floordiv(total, rest));
   }
   Expr count = dims_product(shape, 0, shape.size());
   if (as_int(count) && as_int(total) && int_value(count) != int_value(total))
