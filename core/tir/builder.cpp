@@ -185,6 +185,10 @@ Buffer FuncBuilder::reduce(const std::string& name, std::vector<Expr> shape, std
   Vars spatial = Vars(vars).first(shape.size()), reduced = Vars(vars).subspan(shape.size());
   Expr element = value(spatial, reduced);
   const DataType given = element.dtype();
+  // A nest over no elements would not even start its result.
+  if (std::any_of(reduce_extents.begin(), reduce_extents.end(),
+                  [](const Expr& extent) { return is_int(extent, 0); }))
+    return compute(name, std::move(shape), [&](Vars) { return identity_of(combiner, given); });
   const bool is_sum = combiner == Combiner::kSum || combiner == Combiner::kProd;
   if (is_sum && given.is_float() && dtype_of_sums(given) != given) element = widened(element);
   std::vector<Expr> indices = indices_of(spatial);

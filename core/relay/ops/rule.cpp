@@ -252,11 +252,6 @@ Buffer reduce_over(FuncBuilder& f, const char* name, const Shape& shape, const I
     return value(indices);
   };
   if (extents.empty()) return f.compute(name, kept, [&](Vars i) { return element(i, {}); });
-  // A nest over no elements would not even start its result.
-  if (std::any_of(extents.begin(), extents.end(), [](const Expr& extent) { return is_int(extent, 0); })) {
-    DataType dtype = value(std::vector<Expr>(shape.size(), 0)).dtype();
-    return f.compute(name, kept, [&](Vars) { return identity_of(combiner, dtype); });
-  }
   return f.reduce(name, kept, extents, combiner, element);
 }
 
