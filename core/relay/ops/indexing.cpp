@@ -46,12 +46,15 @@ void require_elements(RelationContext& c, const TensorType& x, const Shape& chos
     return std::any_of(shape.begin(), shape.end(), [](const Expr& dim) { return is_int(dim, 0); });
   };
   if (is_empty(chosen)) return;
-  if (is_empty(x.shape))
-    mismatch(c, "{} has no elements, of which {} are chosen", describe(x.shape), describe(chosen));
   // Of a size that is not known nothing can be said.
   if (std::any_of(chosen.begin(), chosen.end(), [](const Expr& dim) { return dim.as<Any>() != nullptr; }))
     return;
   const Expr any = simplify(min(dims_product(chosen, 0, chosen.size()), Expr(1)));
+  if (is_empty(x.shape)) {
+    if (as_int(any))
+      mismatch(c, "{} has no elements, of which {} are chosen", describe(x.shape), describe(chosen));
+    return require_in_runs(c, any, 0);
+  }
   for (const Expr& dim : x.shape) {
     // Where it is a dimension of what is chosen, too, nothing is chosen of none.
     const auto is_this = [&](const Expr& other) { return structural_equal(dim, other); };
