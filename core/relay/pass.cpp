@@ -31,6 +31,7 @@
 #include "core/relay/passes/specialize.h"
 #include "core/relay/passes/to_float64.h"
 #include "core/relay/passes/to_mixed_precision.h"
+#include "core/relay/passes/turn_softmax.h"
 #include "core/relay/passes/widen_halves.h"
 #include "core/relay/passes/widen_products.h"
 #include "core/relay/text.h"
@@ -61,6 +62,9 @@ Module alter_layouts(const Module& module, const PassContext& context) {
   return alter_layout(module, context.target);
 }
 
+Module turn_narrow_softmax(const Module& module, const PassContext& context) {
+  return turn_softmax(module, context.target);
+}
 Module narrow_weights(const Module& module, const PassContext& context) {
   return narrow_constants(module, context.target);
 }
@@ -88,6 +92,7 @@ constexpr Pass kPasses[] = {
     {kConvTransposeToConv, "conv_transpose_to_conv", "transposed convolutions become convolutions of their phases", 1, kTypes, plain<conv_transpose_to_conv>},
     {kRecognizeNorms, "recognize_norms", "normalizations written out in means and roots become one operator", 1, kTypes, nullptr, recognize_norms, kKeepsTypes},
     {kCanonicalizeOps, "canonicalize_ops", "bias_add becomes a broadcasting add, a convolution of rows one of images", 0, kTypes, plain<canonicalize_ops>, nullptr, kKeepsTypes},
+    {kTurnSoftmax, "turn_softmax", "softmax along an axis with few elements behind it goes along the last axis", 1, kTypes, turn_narrow_softmax, nullptr, kKeepsTypes},
     {kConv3dToConv2d, "conv3d_to_conv2d", "convolutions of volumes become convolutions of images", 1, kTypes, plain<conv3d_to_conv2d>},
     {kCropKernels, "crop_kernels", "taps of convolutions that meet padding alone vanish", 1, kTypes, nullptr, crop_kernels, kKeepsTypes},
     {kKeepImages, "keep_images", "values between convolutions of rows stay images", 1, kTypes, nullptr, keep_images, kKeepsTypes},
@@ -116,7 +121,7 @@ constexpr Pass kPasses[] = {
 /// with these. Quantized graphs next: folding would make their weights float. The second folding is for the scaled and
 /// packed weights, those of all steps of a recurrence once.
 constexpr PassId kInferencePipeline[] = {
-    kInlineDataflow, kInferType, kWidenHalves, kToGraphNormalForm, kFakeQuantizationToInteger, kCanonicalizeQnn, kSimplifyInference, kConvTransposeToConv, kCanonicalizeOps, kConv3dToConv2d, kCropKernels, kSimplifyExpr,
+    kInlineDataflow, kInferType, kWidenHalves, kToGraphNormalForm, kFakeQuantizationToInteger, kCanonicalizeQnn, kSimplifyInference, kConvTransposeToConv, kCanonicalizeOps, kTurnSoftmax, kConv3dToConv2d, kCropKernels, kSimplifyExpr,
     kEliminateCommonSubexpr, kRecognizeNorms, kKeepImages, kKeepMatrices, kDeadCode, kFoldConstant, kFoldScaleAxis, kSplitConvolutions, kWidenProducts, kAlterLayout, kEliminateCommonSubexpr, kFoldConstant, kFuseOps, kFuseWindows, kNarrowConstants,
 };
 // clang-format on

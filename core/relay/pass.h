@@ -21,6 +21,7 @@ enum class PassId : uint8_t {
   kConvTransposeToConv,
   kRecognizeNorms,
   kCanonicalizeOps,
+  kTurnSoftmax,
   kConv3dToConv2d,
   kCropKernels,
   kKeepImages,
