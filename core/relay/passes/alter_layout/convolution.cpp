@@ -87,6 +87,17 @@ int64_t width_of(const Call& e) {
   return as_int(known) ? *as_int(known) : 0;
 }
 
+/// Vectors along rows of NCHW; strides and products of several channels at once do not allow them.
+bool may_have_rows(const Call& e, int64_t products) {
+  const Ints& strides = attrs_as<ConvAttrs>(e.attrs).strides;
+  return products == 1 && (strides.empty() || strides.back() == 1);
+}
+
+/// Lanes for each place of the result, as vectors along rows.
+double lanes_in_rows(const BlockedGraph& graph, const Channels& c, int64_t width) {
+  return static_cast<double>(c.out * graph.blocks.lanes_of_row(width)) / static_cast<double>(width);
+}
+
 /// Whether vectors along the rows of results take clearly fewer lanes than blocks of channels, filled up; for
 /// data in blocks so many fewer that it may be turned.
 bool rows_fill_vectors(const BlockedGraph& graph, const Call& e, const Channels& c) {
@@ -94,9 +105,7 @@ bool rows_fill_vectors(const BlockedGraph& graph, const Call& e, const Channels&
   constexpr double kTurning = 80;  // of an element, in lanes of products
   const int64_t width = width_of(e);
   if (width == 0 || c.out > graph.blocks.lanes()) return false;
-  // Lanes for each place of the result.
-  const double in_rows =
-                   static_cast<double>(c.out * graph.blocks.lanes_of_row(width)) / static_cast<double>(width),
+  const double in_rows = lanes_in_rows(graph, c, width),
                in_blocks = static_cast<double>(graph.blocks.lanes_paid(c.out));
   const Ints kernel = constant_shape(*tensor_type_of(e.args[1]));
   const bool transforms = may_transform(attrs_as<ConvAttrs>(e.attrs), kernel, c.in, graph.blocks.lanes());
@@ -111,17 +120,16 @@ int64_t data_in_tiles(const BlockedGraph& graph, const Call& e, const Channels& 
   return products_at_once(e) > 1 && dtype.bytes() == 1 ? graph.blocks.of_bytes_in_tiles(c.in) : 0;
 }
 
-/// Results of fewer channels than a block are vectors along rows of NCHW, which strides and products of
-/// several channels at once do not allow: then the smallest block. So are those of more channels where that
-/// takes less. Tiles have whole vectors, and those of bytes as many as the next convolution wants.
+/// Results of fewer channels than a block are vectors along rows where these may be: else the smallest block.
+/// So are those of more channels where that takes less. Tiles have whole vectors, and those of bytes as many
+/// as the next convolution wants.
 int64_t block_of_results(const BlockedGraph& graph, const Call& e, const Channels& c, int64_t products) {
   constexpr int64_t kLeast = 4;
-  const Ints& strides = attrs_as<ConvAttrs>(e.attrs).strides;
   if (c.out >= graph.blocks.lanes() && graph.blocks.fill_tiles(tensor_type_of(e.args[0])->dtype))
     return graph.blocks.lanes();
   if (const int64_t block = graph.blocks.of_bytes_in_tiles(c.out); block && data_in_tiles(graph, e, c))
     return block;
-  const bool in_rows = products == 1 && (strides.empty() || strides.back() == 1);
+  const bool in_rows = may_have_rows(e, products);
   const int64_t block = graph.blocks.best(c.out, products);
   if (!block) return in_rows ? 0 : kLeast;
   return in_rows && rows_fill_vectors(graph, e, c) ? 0 : block;
@@ -143,14 +151,17 @@ Blocked whole_convolution(BlockedGraph& graph, const Call& e, const Channels& c,
   return {packed(e, data, all, in_block, out_block, products, 1), out_block, c.out};
 }
 
-/// (N, groups * channels, H, W) with each group's channels extended, or cut, to `channels`.
+/// (N, groups * channels, H, W) with each group's channels extended, or cut, to `channels`; N, H and W may be
+/// open.
 Expr with_group_channels(const Expr& e, int64_t groups, int64_t channels) {
-  Ints shape = constant_shape(*tensor_type_of(e));
-  int64_t given = shape[1] / groups;
+  constexpr int64_t kAsItIs = 0, kApart = -4, kWithNext = -3;
+  const int64_t given = channels_of(e) / groups;
   if (given == channels) return e;
-  Expr apart = reshaped(e, {shape[0], groups, given, shape[2], shape[3]});
+  Expr apart = typed_call("reshape", {e},
+                          make<ReshapeAttrs>(Ints{kAsItIs, kApart, groups, given, kAsItIs, kAsItIs}, false));
   apart = given < channels ? extended(apart, 2, channels) : first_of(apart, 2, channels);
-  return reshaped(apart, {shape[0], groups * channels, shape[2], shape[3]});
+  return typed_call("reshape", {apart},
+                    make<ReshapeAttrs>(Ints{kAsItIs, kWithNext, kAsItIs, kAsItIs}, false));
 }
 
 /// The kernel of `groups` / `count` groups, each `count` of those before, with zeros for channels of the
@@ -174,6 +185,15 @@ int64_t groups_to_join(const Channels& c, int64_t lanes) {
   return best;
 }
 
+/// Whether the results of a group are so few that vectors along rows take clearly fewer lanes than its block,
+/// filled up. Tiles of so few results read more for a product, so a little less is not worth it.
+bool leaves_lanes_idle(const BlockedGraph& graph, const Call& e, const Channels& c) {
+  constexpr double kTimes = 2.5;
+  const int64_t width = width_of(e);
+  return width > 0 &&
+         static_cast<double>(graph.blocks.lanes_paid(c.out)) >= kTimes * lanes_in_rows(graph, c, width);
+}
+
 Blocked grouped_convolution(BlockedGraph& graph, const Call& e, Channels c) {
   Expr kernel = graph.visit(e.args[1]);
   if (int64_t count = groups_to_join(c, graph.blocks.lanes()); count > 1) {
@@ -182,11 +202,7 @@ Blocked grouped_convolution(BlockedGraph& graph, const Call& e, Channels c) {
   }
   // All groups in one: an ordinary convolution with zeros in its kernel.
   if (c.groups == 1) return whole_convolution(graph, e, c, kernel);
-  // Groups are filled up and cut apart again by reshapes to numbers: with open sizes channels have to divide.
-  const bool is_open = !has_constant_shape(*tensor_type_of(e.args[0]));
-  const int64_t products = products_at_once(e), out_block = is_open
-                                                                ? graph.blocks.exact_results(c.out, products)
-                                                                : graph.blocks.of_group(c.out, products);
+  const int64_t products = products_at_once(e), out_block = graph.blocks.of_group(c.out, products);
   if (!out_block) return {};
   // Of a group's channels rather none is filled up: that would take a copy of the data.
   int64_t usual = graph.blocks.exact(c.in, products);
@@ -198,7 +214,7 @@ Blocked grouped_convolution(BlockedGraph& graph, const Call& e, Channels c) {
   // A block of the data must not reach into the next group.
   if (c.in % in_block) in_block = usual;
   int64_t in = round_up(c.in, in_block), out = round_up(c.out, out_block);
-  if (is_open && in != c.in) return {};
+  if (out != c.out && may_have_rows(e, products) && leaves_lanes_idle(graph, e, c)) return {};
   Expr data = in == c.in ? graph.as_blocked(e.args[0], in_block).expr
                          : transform(with_group_channels(graph.visit(e.args[0]), c.groups, in), "NCHW",
                                      data_layout(in_block));
