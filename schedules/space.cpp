@@ -271,8 +271,7 @@ std::optional<Trace> typical_trace(const DesignSpace& space, const Func& func,
 /// No step of the schedule needs to know a size.
 bool fits_open(const Trace& trace, const Func& func, const Target& target) {
   try {
-    lower(replay(trace, func), target);
-    return true;
+    return can_lower(replay(trace, func), target);
   } catch (const Error&) {
     return false;
   }

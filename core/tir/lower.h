@@ -21,4 +21,8 @@ inline constexpr char kPrefetch[] = "prefetch";
 /// cannot be built, not a bug.
 Func lower(const Func& scheduled, const Target& target);
 
+/// Whether lower() gives a program rather than throws Error: mostly told before loops are unrolled, which is
+/// where programs become large.
+bool can_lower(const Func& scheduled, const Target& target);
+
 }  // namespace lathe::tir

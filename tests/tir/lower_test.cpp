@@ -41,6 +41,31 @@ TEST(Lower, LeavesOpenDimensionsOpen) {
   }
 }
 
+TEST(CanLower, SaysWhatLowerDoes) {
+  struct Case {
+    const char* body;
+    bool lowers;
+  };
+  for (const Case& each :
+       {Case{"for i in 0..n parallel { for j in 0..4 unrolled { y[i, j] = x[i, j] } }", true},
+        {"for i in 0..n { for j in 0..2000 vectorized { y[i, j % 4] = x[i, j % 4] } }", false},
+        {"for i in 0..n parallel { alloc t: float32[4] { for k in 0..4 { t[k] = x[i, k] }"
+         " for j in 0..4 { y[i, j] = t[3 - j] } } }",
+         true},
+        {"for i in 0..n parallel { alloc t: float32[n] { for k in 0..n { t[k] = x[k, 0] }"
+         " for j in 0..4 { y[i, j] = t[i] } } }",
+         false}}) {
+    SCOPED_TRACE(each.body);
+    const Func func = parse_func(fmt::format(
+        "func f[n](x: float32[n, 4]) -> (y: float32[n, 4]) {{ block root {{ {} }} }}", each.body));
+    EXPECT_EQ(can_lower(func, Target{}), each.lowers);
+    if (each.lowers)
+      lower(func, Target{});
+    else
+      EXPECT_THROW(lower(func, Target{}), Error);
+  }
+}
+
 struct Names final : PassInstrument {
   std::vector<std::string> ran;
   void after(const Pass& pass, const Func&) override { ran.push_back(pass.name); }
