@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "core/support/floor_div.h"
+#include "core/tir/stmt.h"
 
 namespace lathe::tir {
 
