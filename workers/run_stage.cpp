@@ -163,7 +163,6 @@ void RunStage::start_reference_run() {
 }
 
 void RunStage::reference_ran(const Report& report) {
-  // Once: a reference that takes all memory is killed each time.
   if (attempts_.again(report)) return start_reference_run();
   attempts_ = {};
   if (report.end == Report::End::kLost) return lose_run(describe(report));

@@ -357,42 +357,7 @@ class DoubleMath final : public FloatOps {
 
 llvm::Value* double_math(llvm::IRBuilder<>& builder, Intrinsic f, llvm::Value* x) {
   DoubleMath math(builder, x->getType());
-  switch (f) {
-    case Intrinsic::kExp:
-      return math.exp(x);
-    case Intrinsic::kLog:
-      return math.log(x);
-    case Intrinsic::kTanh:
-      return math.tanh(x);
-    case Intrinsic::kSigmoid:
-      return math.sigmoid(x);
-    case Intrinsic::kErf:
-      return math.erf(x);
-    case Intrinsic::kAtan:
-      return math.atan(x);
-    case Intrinsic::kSinh:
-      return math.sinh(x);
-    case Intrinsic::kCosh:
-      return math.cosh(x);
-    case Intrinsic::kAsin:
-      return math.asin(x);
-    case Intrinsic::kAcos:
-      return math.acos(x);
-    case Intrinsic::kAsinh:
-      return math.asinh(x);
-    case Intrinsic::kAcosh:
-      return math.acosh(x);
-    case Intrinsic::kAtanh:
-      return math.atanh(x);
-    case Intrinsic::kSin:
-      return math.sin_or_cos(x, false);
-    case Intrinsic::kCos:
-      return math.sin_or_cos(x, true);
-    case Intrinsic::kTan:
-      return math.tan(x);
-    default:
-      return nullptr;
-  }
+  return elementary(math, f, x);
 }
 
 llvm::Value* double_power(llvm::IRBuilder<>& builder, llvm::Value* x, llvm::Value* y) {

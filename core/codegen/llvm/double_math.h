@@ -15,9 +15,7 @@ inline bool is_of_angles(Intrinsic f) {
 
 /// f(x) for a double or vector of doubles. Errors against the exact value, in units in the last place: exp
 /// and log 1; erf, atan, sin, cos and cosh 2; tanh, sigmoid and sinh 3; tan, asin, acos, asinh, acosh and
-/// atanh
-/// 4. Infinities, NaNs and subnormal numbers as
-/// in libm. Null for what is none of these.
+/// atanh 4. Infinities, NaNs and subnormal numbers as in libm. Null for what is none of these.
 llvm::Value* double_math(llvm::IRBuilder<>& builder, Intrinsic f, llvm::Value* x);
 
 /// x^y for doubles or vectors of doubles, within 1 unit in the last place; zeros, infinities and NaNs as

@@ -5,6 +5,8 @@
 
 #include <initializer_list>
 
+#include "core/arith/expr.h"
+
 namespace lathe::codegen {
 
 /// Values of one type, floats or vectors of them, with the integers of their bits.
@@ -60,5 +62,46 @@ class FloatOps {
   llvm::IRBuilder<>& b_;
   llvm::Type *type_, *int_type_;
 };
+
+/// f(x) by the member of `math` for it; null for what is no elementary function.
+template <typename Math>
+llvm::Value* elementary(Math& math, Intrinsic f, llvm::Value* x) {
+  switch (f) {
+    case Intrinsic::kExp:
+      return math.exp(x);
+    case Intrinsic::kLog:
+      return math.log(x);
+    case Intrinsic::kTanh:
+      return math.tanh(x);
+    case Intrinsic::kSigmoid:
+      return math.sigmoid(x);
+    case Intrinsic::kErf:
+      return math.erf(x);
+    case Intrinsic::kSin:
+      return math.sin_or_cos(x, false);
+    case Intrinsic::kCos:
+      return math.sin_or_cos(x, true);
+    case Intrinsic::kTan:
+      return math.tan(x);
+    case Intrinsic::kAsin:
+      return math.asin(x);
+    case Intrinsic::kAcos:
+      return math.acos(x);
+    case Intrinsic::kAtan:
+      return math.atan(x);
+    case Intrinsic::kSinh:
+      return math.sinh(x);
+    case Intrinsic::kCosh:
+      return math.cosh(x);
+    case Intrinsic::kAsinh:
+      return math.asinh(x);
+    case Intrinsic::kAcosh:
+      return math.acosh(x);
+    case Intrinsic::kAtanh:
+      return math.atanh(x);
+    default:
+      return nullptr;
+  }
+}
 
 }  // namespace lathe::codegen

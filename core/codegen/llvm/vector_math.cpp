@@ -438,42 +438,7 @@ Math::V Math::pow(V x, V y) {
 
 llvm::Value* vector_math(llvm::IRBuilder<>& builder, Intrinsic f, llvm::Value* x, unsigned avx512_lanes) {
   Math math(builder, x->getType(), avx512_lanes);
-  switch (f) {
-    case Intrinsic::kExp:
-      return math.exp(x);
-    case Intrinsic::kLog:
-      return math.log(x);
-    case Intrinsic::kTanh:
-      return math.tanh(x);
-    case Intrinsic::kSigmoid:
-      return math.sigmoid(x);
-    case Intrinsic::kErf:
-      return math.erf(x);
-    case Intrinsic::kSin:
-      return math.sin_or_cos(x, false);
-    case Intrinsic::kCos:
-      return math.sin_or_cos(x, true);
-    case Intrinsic::kTan:
-      return math.tan(x);
-    case Intrinsic::kAsin:
-      return math.asin(x);
-    case Intrinsic::kAcos:
-      return math.acos(x);
-    case Intrinsic::kAtan:
-      return math.atan(x);
-    case Intrinsic::kSinh:
-      return math.sinh(x);
-    case Intrinsic::kCosh:
-      return math.cosh(x);
-    case Intrinsic::kAsinh:
-      return math.asinh(x);
-    case Intrinsic::kAcosh:
-      return math.acosh(x);
-    case Intrinsic::kAtanh:
-      return math.atanh(x);
-    default:
-      return nullptr;
-  }
+  return elementary(math, f, x);
 }
 
 llvm::Value* vector_quotient(llvm::IRBuilder<>& builder, llvm::Value* x, float c) {
