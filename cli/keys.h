@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "tracker/socket.h"
+#include "tracker/wire/socket.h"
 
 namespace lathe::cli {
 

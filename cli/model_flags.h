@@ -8,7 +8,7 @@
 #include "cli/flags.h"
 #include "cli/running_model.h"
 #include "core/support/error.h"
-#include "tracker/wire.h"
+#include "tracker/wire/wire.h"
 
 namespace lathe::cli {
 

@@ -10,7 +10,7 @@ if(LATHE_BOARD STREQUAL "runtime")
   return()
 endif()
 
-set(LATHE_BOARD_ROOMS core/support core/runtime tracker workers cli)
+set(LATHE_BOARD_ROOMS core/support core/runtime tracker/wire workers cli)
 set(Protobuf_USE_STATIC_LIBS ON)
 set(Protobuf_PROTOC_EXECUTABLE /usr/bin/protoc)
 

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "tracker/wire.h"
+#include "tracker/wire/wire.h"
 
 namespace lathe::tracker {
 

@@ -3,7 +3,7 @@
 
 #include <nlohmann/json_fwd.hpp>
 
-#include "tracker/wire.h"
+#include "tracker/wire/wire.h"
 
 namespace lathe::tracker {
 

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "db/records.h"
-#include "tracker/wire.h"
+#include "tracker/wire/wire.h"
 
 namespace lathe::tracker {
 

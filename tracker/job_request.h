@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "tracker/wire.h"
+#include "tracker/wire/wire.h"
 
 namespace lathe::tracker {
 

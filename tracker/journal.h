@@ -16,7 +16,7 @@
 #include "db/records.h"
 #include "tracker/needs.h"
 #include "tracker/race_modules.h"
-#include "tracker/wire.h"
+#include "tracker/wire/wire.h"
 
 namespace lathe::tracker {
 

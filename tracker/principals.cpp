@@ -15,7 +15,7 @@
 #include "core/support/error.h"
 #include "core/support/printable.h"
 #include "core/support/text.h"
-#include "tracker/socket.h"
+#include "tracker/wire/socket.h"
 
 namespace lathe::tracker {
 namespace {

@@ -5,7 +5,7 @@
 #include <memory>
 #include <string>
 
-#include "tracker/wire.h"
+#include "tracker/wire/wire.h"
 
 namespace lathe::tracker {
 

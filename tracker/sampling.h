@@ -2,7 +2,7 @@
 #pragma once
 
 #include "db/records.h"
-#include "tracker/wire.h"
+#include "tracker/wire/wire.h"
 
 namespace lathe::tracker {
 

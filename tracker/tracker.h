@@ -11,7 +11,7 @@
 #include "tracker/farm_client.h"
 #include "tracker/journal.h"
 #include "tracker/principals.h"
-#include "tracker/socket.h"
+#include "tracker/wire/socket.h"
 
 namespace lathe::tracker {
 

@@ -13,9 +13,9 @@
 #include <variant>
 #include <vector>
 
-#include "tracker/blob.h"
+#include "tracker/wire/blob.h"
 #include "tracker/defaults.h"
-#include "tracker/wire.h"
+#include "tracker/wire/wire.h"
 
 namespace lathe::worker {
 

@@ -1,7 +1,7 @@
 // Work that is always the same, timed: whether a device is as fast today as it was.
 #pragma once
 
-#include "tracker/wire.h"
+#include "tracker/wire/wire.h"
 
 namespace lathe::worker {
 

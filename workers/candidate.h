@@ -8,7 +8,7 @@
 #include <string>
 #include <utility>
 
-#include "tracker/wire.h"
+#include "tracker/wire/wire.h"
 #include "workers/child_reply.h"
 #include "workers/jobs.h"
 #include "workers/packets.h"

@@ -6,7 +6,7 @@
 #include <span>
 #include <string_view>
 
-#include "tracker/wire.h"
+#include "tracker/wire/wire.h"
 
 namespace lathe::worker {
 

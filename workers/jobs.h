@@ -9,7 +9,7 @@
 
 #include "core/support/dtype.h"
 #include "core/support/outcome.h"
-#include "tracker/wire.h"
+#include "tracker/wire/wire.h"
 
 namespace lathe::worker {
 

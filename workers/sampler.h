@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "tracker/wire.h"
+#include "tracker/wire/wire.h"
 
 namespace lathe::worker {
 

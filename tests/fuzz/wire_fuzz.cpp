@@ -1,7 +1,7 @@
 // Frames of the wire protocol, and the messages between a worker and its children.
 #include "core/support/error.h"
 #include "tests/fuzz/fuzz.h"
-#include "tracker/wire.h"
+#include "tracker/wire/wire.h"
 #include "workers/jobs.h"
 
 namespace lathe::fuzz {

@@ -1,4 +1,4 @@
-#include "tracker/connections.h"
+#include "tracker/wire/connections.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -6,7 +6,7 @@
 #include <string>
 #include <thread>
 
-#include "tracker/socket.h"
+#include "tracker/wire/socket.h"
 
 namespace lathe::wire {
 namespace {

@@ -13,7 +13,7 @@
 #include "core/support/text.h"
 #include "db/database_error.h"
 #include "tests/thrown_by.h"
-#include "tracker/blob.h"
+#include "tracker/wire/blob.h"
 
 namespace {
 std::vector<std::string> synced;  // paths, in the order in which they were

@@ -8,7 +8,7 @@
 #include <stop_token>
 #include <string>
 
-#include "tracker/socket.h"
+#include "tracker/wire/socket.h"
 
 namespace lathe::tracker::testing {
 

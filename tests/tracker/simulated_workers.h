@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "tracker/socket.h"
+#include "tracker/wire/socket.h"
 
 namespace lathe::tracker::testing {
 

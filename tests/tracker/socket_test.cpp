@@ -1,4 +1,4 @@
-#include "tracker/socket.h"
+#include "tracker/wire/socket.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 // A disk that takes nothing for seconds: what honest workers say meanwhile waits in the tracker, which cuts
-// off whoever makes too much of that wait (tracker/connections.h).
+// off whoever makes too much of that wait (tracker/wire/connections.h).
 #include <fmt/core.h>
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "tracker/wire.h"
+#include "tracker/wire/wire.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

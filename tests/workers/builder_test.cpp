@@ -18,7 +18,7 @@
 #include "schedules/schedule.h"
 #include "schedules/space.h"
 #include "tests/schedules/programs.h"
-#include "tracker/blob.h"
+#include "tracker/wire/blob.h"
 #include "workers/build.h"
 #include "workers/jobs.h"
 #include "workers/pipeline.h"

@@ -11,8 +11,8 @@
 #include <string>
 #include <vector>
 
-#if __has_include("tracker/blob.h")
-#include "tracker/blob.h"
+#if __has_include("tracker/wire/blob.h")
+#include "tracker/wire/blob.h"
 #endif
 #include "tracker/defaults.h"
 #include "tracker/farm.h"

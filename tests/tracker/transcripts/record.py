@@ -13,8 +13,8 @@ import tempfile
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 FOLDERS = ["core/support", "db", "tracker", "workers"]
-SOURCES = ["core/support/*.cpp", "tracker/farm*.cpp", "workers/agent.cpp"] + [
-    f"tracker/{name}.cpp" for name in ("blob", "build_index", "device_class", "health", "journal", "principals", "wire")]
+SOURCES = ["core/support/*.cpp", "tracker/farm*.cpp", "tracker/wire/blob.cpp", "tracker/wire/wire.cpp", "workers/agent.cpp"] + [
+    f"tracker/{name}.cpp" for name in ("build_index", "device_class", "health", "journal", "principals")]
 
 
 def main():
@@ -23,10 +23,10 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         archive = subprocess.run(["git", "archive", commit, *FOLDERS], cwd=root, stdout=subprocess.PIPE, check=True)
         subprocess.run(["tar", "-x", "-C", folder], input=archive.stdout, check=True)
-        subprocess.run(["protoc", "--cpp_out=.", "wire.proto"], cwd=folder + "/tracker", check=True)
+        subprocess.run(["protoc", "--cpp_out=.", "wire.proto"], cwd=folder + "/tracker/wire", check=True)
         sources = [name for pattern in SOURCES for name in glob.glob(f"{folder}/{pattern}")]
-        subprocess.run(["c++", "-std=c++20", "-w", "-I", folder, "-I", folder + "/tracker", HERE + "/record.cpp", *sources,
-                        folder + "/tracker/wire.pb.cc", "-lfmt", "-lprotobuf-lite", "-lcrypto", "-o", folder + "/record"],
+        subprocess.run(["c++", "-std=c++20", "-w", "-I", folder, "-I", folder + "/tracker/wire", HERE + "/record.cpp", *sources,
+                        folder + "/tracker/wire/wire.pb.cc", "-lfmt", "-lprotobuf-lite", "-lcrypto", "-o", folder + "/record"],
                        check=True)
         print(f"# Workers and tracker of {commit}, recorded by record.py. Milliseconds; who; to (>) or from (<) the tracker.")
         sys.stdout.flush()

@@ -1,4 +1,4 @@
-#include "tracker/socket.h"
+#include "tracker/wire/socket.h"
 
 #include <sys/random.h>
 #include <sys/socket.h>
@@ -20,7 +20,7 @@
 
 #include "core/support/error.h"
 #include "core/support/loopback.h"
-#include "tracker/connections.h"
+#include "tracker/wire/connections.h"
 #include "tracker/defaults.h"
 
 namespace lathe::wire {

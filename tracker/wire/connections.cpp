@@ -1,4 +1,4 @@
-#include "tracker/connections.h"
+#include "tracker/wire/connections.h"
 
 #include <fcntl.h>
 #include <linux/sockios.h>

@@ -1,4 +1,4 @@
-#include "tracker/blob.h"
+#include "tracker/wire/blob.h"
 
 #include "core/support/text.h"
 #include "tracker/defaults.h"
