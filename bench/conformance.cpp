@@ -27,7 +27,6 @@
 #include "core/relay/interpret/interpreter.h"
 #include "core/runtime/executor.h"
 #include "core/runtime/thread_pool.h"
-#include "core/support/text.h"
 #include "tuner/final_build.h"
 #include "tuner/optimize.h"
 

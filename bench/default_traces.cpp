@@ -7,6 +7,7 @@
 
 #include "bench/main.h"
 #include "core/codegen/host_target.h"
+#include "core/support/digest.h"
 #include "core/support/text.h"
 #include "core/tir/lower.h"
 #include "core/tir/machine.h"

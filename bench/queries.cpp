@@ -17,8 +17,8 @@
 
 #include "bench/main.h"
 #include "core/support/clock.h"
+#include "core/support/digest.h"
 #include "core/support/temporary_folder.h"
-#include "core/support/text.h"
 #include "db/store.h"
 
 namespace lathe::bench {

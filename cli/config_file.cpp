@@ -7,6 +7,7 @@
 #include <filesystem>
 
 #include "core/support/error.h"
+#include "core/support/file.h"
 #include "core/support/text.h"
 
 namespace {

@@ -10,6 +10,7 @@
 
 #include "core/support/disk.h"
 #include "core/support/error.h"
+#include "core/support/file.h"
 #include "core/support/text.h"
 
 namespace lathe::cli {

@@ -20,8 +20,8 @@
 #include "core/support/bounded_json.h"
 #include "core/support/disk.h"
 #include "core/support/error.h"
+#include "core/support/file.h"
 #include "core/support/service_error.h"
-#include "core/support/text.h"
 #include "tracker/defaults.h"
 
 namespace lathe::cli {

@@ -4,7 +4,6 @@
 #include <charconv>
 
 #include "core/support/error.h"
-#include "core/support/text.h"
 
 namespace lathe::cli {
 namespace {

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "core/support/text.h"
+#include "core/support/digest.h"
 
 namespace lathe::db {
 

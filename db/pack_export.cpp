@@ -7,8 +7,10 @@
 #include <nlohmann/json.hpp>
 
 #include "core/support/bounded_json.h"
+#include "core/support/digest.h"
 #include "core/support/disk.h"
 #include "core/support/error.h"
+#include "core/support/file.h"
 #include "db/conditions.h"
 #include "db/lines.h"
 #include "db/pack.h"

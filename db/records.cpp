@@ -5,8 +5,8 @@
 
 #include <numeric>
 
+#include "core/support/digest.h"
 #include "core/support/error.h"
-#include "core/support/text.h"
 
 namespace lathe::db {
 

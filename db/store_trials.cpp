@@ -1,8 +1,8 @@
 // The life of a trial: PENDING -> LEASED -> DONE | FAILED | QUARANTINED, and what a result leaves behind.
 #include <algorithm>
 
+#include "core/support/digest.h"
 #include "core/support/error.h"
-#include "core/support/text.h"
 #include "db/conditions.h"
 #include "db/device_kind.h"
 #include "db/latencies.h"

@@ -2,7 +2,6 @@
 
 #include <nlohmann/json.hpp>
 
-#include "core/support/text.h"
 #include "tracker/api_impl.h"
 
 namespace lathe::tracker {

@@ -9,7 +9,6 @@
 
 #include "core/support/bounded_json.h"
 #include "core/support/error.h"
-#include "core/support/text.h"
 #include "db/conditions.h"
 #include "tracker/device_class.h"
 

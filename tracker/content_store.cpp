@@ -8,6 +8,7 @@
 #include "core/support/digest.h"
 #include "core/support/disk.h"
 #include "core/support/error.h"
+#include "core/support/file.h"
 #include "db/database_error.h"
 #include "tracker/own_folder.h"
 

@@ -12,9 +12,9 @@
 #include <string>
 #include <string_view>
 
+#include "core/support/digest.h"
 #include "core/support/error.h"
 #include "core/support/temporary_folder.h"
-#include "core/support/text.h"
 
 namespace lathe::tracker {
 

@@ -4,8 +4,8 @@
 #include <unordered_set>
 
 #include "core/support/bounded_json.h"
+#include "core/support/digest.h"
 #include "core/support/error.h"
-#include "core/support/text.h"
 #include "tracker/defaults.h"
 #include "tracker/device_class.h"
 #include "tracker/farm.h"

@@ -25,7 +25,7 @@
 
 #include "core/support/bounded_json.h"
 #include "core/support/error.h"
-#include "core/support/text.h"
+#include "core/support/file.h"
 
 namespace lathe::http {
 namespace {

@@ -11,8 +11,8 @@
 
 #include "core/support/disk_use.h"
 #include "core/support/error.h"
+#include "core/support/file.h"
 #include "core/support/printable.h"
-#include "core/support/text.h"
 #include "db/database_error.h"
 #include "tracker/farm.h"
 #include "tracker/job_request.h"

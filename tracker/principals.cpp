@@ -13,6 +13,7 @@
 
 #include "core/support/digest.h"
 #include "core/support/error.h"
+#include "core/support/file.h"
 #include "core/support/printable.h"
 #include "core/support/text.h"
 #include "tracker/wire/socket.h"

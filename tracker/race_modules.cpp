@@ -9,8 +9,8 @@
 #include <cstring>
 #include <filesystem>
 
+#include "core/support/digest.h"
 #include "core/support/error.h"
-#include "core/support/text.h"
 #include "tracker/defaults.h"
 
 namespace lathe::tracker {

@@ -9,9 +9,9 @@
 #include <span>
 
 #include "core/support/bounded_json.h"
+#include "core/support/digest.h"
 #include "core/support/error.h"
 #include "core/support/most_threads.h"
-#include "core/support/text.h"
 #include "core/tir/text.h"
 #include "core/tir/verify.h"
 #include "tracker/device_class.h"

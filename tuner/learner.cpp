@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "core/support/digest.h"
 #include "core/support/error.h"
-#include "core/support/text.h"
 #include "schedules/schedule.h"
 
 namespace lathe::tuner {

@@ -5,7 +5,7 @@
 #include "core/relay/passes/settle_dims.h"
 #include "core/relay/text.h"
 #include "core/support/error.h"
-#include "core/support/text.h"
+#include "core/support/file.h"
 
 namespace lathe::tuner {
 

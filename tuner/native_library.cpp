@@ -9,8 +9,8 @@
 #include "core/codegen/host_target.h"
 #include "core/codegen/library.h"
 #include "core/runtime/plan_dims.h"
+#include "core/support/file.h"
 #include "core/support/printable.h"
-#include "core/support/text.h"
 
 namespace lathe::tuner {
 namespace {

@@ -16,7 +16,6 @@
 #include "core/relay/passes/to_mixed_precision.h"
 #include "core/runtime/executor.h"
 #include "core/runtime/thread_pool.h"
-#include "core/support/text.h"
 #include "tuner/compile.h"
 #include "tuner/optimize.h"
 

@@ -2,8 +2,8 @@
 
 #include <memory>
 
+#include "core/support/digest.h"
 #include "core/support/error.h"
-#include "core/support/text.h"
 #include "core/tir/roofline.h"
 #include "core/tir/text.h"
 #include "schedules/schedule.h"

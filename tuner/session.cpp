@@ -7,7 +7,6 @@
 #include <unordered_map>
 #include <utility>
 
-#include "core/support/text.h"
 #include "schedules/schedule.h"
 #include "schedules/space.h"
 #include "tuner/budget.h"

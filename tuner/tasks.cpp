@@ -5,7 +5,7 @@
 
 #include "core/arith/simplify.h"
 #include "core/relay/lower.h"
-#include "core/support/text.h"
+#include "core/support/digest.h"
 #include "core/tir/dims.h"
 #include "core/tir/own_dims.h"
 #include "core/tir/prologue.h"

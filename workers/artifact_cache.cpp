@@ -1,7 +1,7 @@
 #include "workers/artifact_cache.h"
 
+#include "core/support/digest.h"
 #include "core/support/error.h"
-#include "core/support/text.h"
 
 namespace lathe::worker {
 

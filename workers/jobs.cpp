@@ -2,8 +2,8 @@
 
 #include <cmath>
 
+#include "core/support/digest.h"
 #include "core/support/error.h"
-#include "core/support/text.h"
 #include "jobs.pb.h"
 #include "tracker/defaults.h"
 

@@ -12,9 +12,10 @@
 #include <nlohmann/json.hpp>
 
 #include "core/codegen/host_target.h"
+#include "core/support/digest.h"
 #include "core/support/disk.h"
 #include "core/support/error.h"
-#include "core/support/text.h"
+#include "core/support/file.h"
 #include "core/support/user_folder.h"
 #include "workers/device.h"
 

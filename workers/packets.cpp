@@ -10,6 +10,7 @@
 #include <cstring>
 
 #include "core/support/error.h"
+#include "core/support/file.h"
 
 namespace lathe::worker {
 
@@ -87,16 +88,6 @@ std::string read_descriptor(int descriptor) {
   }
   bytes.resize(done);
   return bytes;
-}
-
-bool write_all(int descriptor, std::string_view bytes) {
-  while (!bytes.empty()) {
-    const ssize_t written = write(descriptor, bytes.data(), bytes.size());
-    if (written < 0 && errno == EINTR) continue;
-    if (written <= 0) return false;
-    bytes.remove_prefix(static_cast<size_t>(written));
-  }
-  return true;
 }
 
 }  // namespace lathe::worker

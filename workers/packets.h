@@ -35,7 +35,5 @@ int memory_file(const char* name, std::string_view bytes);
 void seal(int memory_file);
 /// All of a file, from its start. Throws Error.
 std::string read_descriptor(int descriptor);
-/// Writes all at the current position. False on error.
-bool write_all(int descriptor, std::string_view bytes);
 
 }  // namespace lathe::worker

@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "core/support/digest.h"
 #include "core/support/error.h"
-#include "core/support/text.h"
 #include "core/support/unfit.h"
 #include "workers/child_reply.h"
 #include "workers/disturbance.h"

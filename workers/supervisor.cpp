@@ -21,6 +21,7 @@
 
 #include "core/support/disk_use.h"
 #include "core/support/error.h"
+#include "core/support/file.h"
 #include "core/support/temporary_folder.h"
 #include "workers/packets.h"
 #include "workers/quiet.h"

@@ -13,7 +13,7 @@
 #include "core/relay/interpret/interpreter.h"
 #include "core/relay/text.h"
 #include "core/support/error.h"
-#include "core/support/text.h"
+#include "core/support/file.h"
 #include "tuner/bind_shapes.h"
 #include "tuner/compile.h"
 

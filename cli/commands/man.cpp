@@ -7,7 +7,7 @@
 #include "cli/manual.h"
 #include "cli/messages.h"
 #include "core/support/error.h"
-#include "core/support/text.h"
+#include "core/support/file.h"
 
 namespace lathe::cli {
 

@@ -10,6 +10,7 @@
 #include "core/relay/passes/infer_type.h"
 #include "core/relay/text.h"
 #include "core/support/error.h"
+#include "core/support/file.h"
 #include "core/support/text.h"
 #include "core/tir/pass.h"
 #include "core/tir/text.h"

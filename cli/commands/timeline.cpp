@@ -12,8 +12,8 @@
 #include "cli/progress.h"
 #include "core/support/bounded_json.h"
 #include "core/support/error.h"
+#include "core/support/file.h"
 #include "core/support/printable.h"
-#include "core/support/text.h"
 #include "gate/change_points.h"
 
 namespace lathe::cli {

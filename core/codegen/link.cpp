@@ -8,6 +8,7 @@
 #include <cstring>
 
 #include "core/support/error.h"
+#include "core/support/file.h"
 #include "core/support/spawn.h"
 #include "core/support/temporary_folder.h"
 #include "core/support/text.h"

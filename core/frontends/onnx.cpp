@@ -16,6 +16,7 @@
 #include "core/frontends/onnx_refusals.h"
 #include "core/relay/open_shapes.h"
 #include "core/relay/passes/settle_dims.h"
+#include "core/support/file.h"
 #include "core/support/printable.h"
 #include "core/support/text.h"
 

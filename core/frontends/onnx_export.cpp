@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "core/frontends/onnx_exporter.h"
-#include "core/support/text.h"
+#include "core/support/file.h"
 
 namespace lathe::onnx {
 namespace {

@@ -9,7 +9,7 @@
 #include <fstream>
 
 #include "core/frontends/onnx_converter.h"
-#include "core/support/text.h"
+#include "core/support/file.h"
 
 namespace lathe::onnx {
 namespace {

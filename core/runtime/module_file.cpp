@@ -12,6 +12,8 @@
 #include "core/runtime/linked_library.h"
 #include "core/runtime/pages.h"
 #include "core/support/cpu.h"
+#include "core/support/digest.h"
+#include "core/support/file.h"
 #include "core/support/text.h"
 #include "core/support/unfit.h"
 

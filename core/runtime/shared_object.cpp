@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "core/support/error.h"
+#include "core/support/file.h"
 
 namespace lathe::runtime {
 
@@ -21,12 +22,8 @@ void fill(int descriptor, std::string_view bytes) {
       "\x7f"
       "ELF")
     fail("shared object: the bytes are not an ELF file");
-  while (!bytes.empty()) {
-    ssize_t written = write(descriptor, bytes.data(), bytes.size());
-    if (written < 0 && errno == EINTR) continue;
-    if (written <= 0) fail("shared object: cannot fill an in-memory file: {}", std::strerror(errno));
-    bytes.remove_prefix(static_cast<size_t>(written));
-  }
+  if (!write_all(descriptor, bytes))
+    fail("shared object: cannot fill an in-memory file: {}", std::strerror(errno));
 }
 
 }  // namespace

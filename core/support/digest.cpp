@@ -6,9 +6,14 @@
 #include <vector>
 
 #include "core/support/error.h"
-#include "core/support/text.h"
 
 namespace lathe {
+
+std::string sha256(std::string_view bytes) {
+  Sha256 sum;
+  sum.add(bytes);
+  return sum.digest();
+}
 
 std::string file_digest(const std::string& path) {
   std::ifstream file(path, std::ios::binary);

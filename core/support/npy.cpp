@@ -8,6 +8,7 @@
 #include <fstream>
 #include <regex>
 
+#include "core/support/file.h"
 #include "core/support/text.h"
 
 namespace lathe {

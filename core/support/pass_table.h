@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "core/support/error.h"
-#include "core/support/text.h"
 
 namespace lathe {
 

@@ -2,8 +2,8 @@
 #include <fmt/core.h>
 #include <openssl/evp.h>
 
+#include "core/support/digest.h"
 #include "core/support/error.h"
-#include "core/support/text.h"
 
 namespace lathe {
 

@@ -5,7 +5,7 @@
 #include <bit>
 #include <cstdint>
 
-#include "core/support/text.h"
+#include "core/support/digest.h"
 
 namespace lathe {
 namespace {

@@ -1,7 +1,7 @@
 #include <unordered_map>
 
+#include "core/support/digest.h"
 #include "core/support/error.h"
-#include "core/support/text.h"
 #include "core/tir/text.h"
 
 namespace lathe::tir {

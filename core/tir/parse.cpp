@@ -1,7 +1,6 @@
 #include <algorithm>
 #include <charconv>
 
-#include "core/support/text.h"
 #include "core/tir/parser.h"
 #include "core/tir/precedence.h"
 #include "core/tir/text.h"

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "core/support/file.h"
 #include "core/support/temporary_folder.h"
 #include "core/support/text.h"
 #include "tests/cli/tune.h"

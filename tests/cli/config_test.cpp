@@ -6,8 +6,8 @@
 #include <nlohmann/json.hpp>
 #include <regex>
 
+#include "core/support/file.h"
 #include "core/support/temporary_folder.h"
-#include "core/support/text.h"
 #include "tests/cli/tune.h"
 
 namespace lathe::cli {

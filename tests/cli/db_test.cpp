@@ -5,8 +5,9 @@
 #include <nlohmann/json.hpp>
 
 #include "core/codegen/host_target.h"
+#include "core/support/digest.h"
+#include "core/support/file.h"
 #include "core/support/temporary_folder.h"
-#include "core/support/text.h"
 #include "db/store.h"
 #include "tests/cli/tune.h"
 

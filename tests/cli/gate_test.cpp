@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "core/support/file.h"
 #include "core/support/temporary_folder.h"
 #include "core/support/text.h"
 #include "db/store.h"

@@ -2,9 +2,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "core/support/file.h"
 #include "core/support/temporary_folder.h"
 #include "core/support/tensor.h"
-#include "core/support/text.h"
 #include "tests/cli/tune.h"
 
 namespace lathe::cli {

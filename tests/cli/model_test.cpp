@@ -4,9 +4,9 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "core/support/file.h"
 #include "core/support/temporary_folder.h"
 #include "core/support/tensor.h"
-#include "core/support/text.h"
 #include "tests/cli/tune.h"
 
 namespace lathe::cli {

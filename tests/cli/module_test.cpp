@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/runtime/cores.h"
+#include "core/support/file.h"
 #include "core/support/temporary_folder.h"
 #include "tests/cli/tune.h"
 #include "tests/runtime/test_module.h"

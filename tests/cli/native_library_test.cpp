@@ -1,6 +1,7 @@
 // What `tune compile --native` makes, linked with a C program.
 #include <gtest/gtest.h>
 
+#include "core/support/file.h"
 #include "core/support/temporary_folder.h"
 #include "core/support/tensor.h"
 #include "core/support/text.h"
@@ -25,6 +26,7 @@ def @main(%n: int32, %x: Tensor[(4), float32]) {
 constexpr const char* kCaller = R"(
 #include <stdio.h>
 #include <string.h>
+
 #include "folds.h"
 int main(int argc, char** argv) {
   lathe_error error;

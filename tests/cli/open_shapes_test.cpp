@@ -5,8 +5,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "core/support/file.h"
 #include "core/support/temporary_folder.h"
-#include "core/support/text.h"
 #include "db/store.h"
 #include "tests/cli/tune.h"
 

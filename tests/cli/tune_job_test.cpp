@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/codegen/host_target.h"
+#include "core/support/file.h"
 #include "core/support/temporary_folder.h"
 #include "core/support/tensor.h"
 #include "core/support/text.h"

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <thread>
 
+#include "core/support/file.h"
 #include "db/file_system.h"
 #include "db/pack.h"
 #include "tests/db/fixture.h"

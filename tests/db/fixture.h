@@ -6,9 +6,9 @@
 
 #include <string>
 
+#include "core/support/digest.h"
 #include "core/support/error.h"
 #include "core/support/temporary_folder.h"
-#include "core/support/text.h"
 #include "db/store.h"
 #include "tests/thrown_by.h"
 

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "core/support/file.h"
 #include "db/pack.h"
 #include "tests/db/fixture.h"
 

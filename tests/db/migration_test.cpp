@@ -9,6 +9,8 @@
 
 #include <filesystem>
 
+#include "core/support/file.h"
+#include "core/support/text.h"
 #include "db/schema.h"
 #include "tests/db/fixture.h"
 

@@ -8,6 +8,9 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "core/support/digest.h"
+#include "core/support/file.h"
+#include "core/support/text.h"
 #include "tests/db/fixture.h"
 
 namespace lathe::db {

@@ -6,6 +6,7 @@
 
 #include <filesystem>
 
+#include "core/support/file.h"
 #include "tests/db/fixture.h"
 
 namespace lathe::db {

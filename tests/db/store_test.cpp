@@ -1,5 +1,6 @@
 #include "db/store.h"
 
+#include "core/support/digest.h"
 #include "tests/db/fixture.h"
 
 namespace lathe::db {

@@ -13,8 +13,8 @@
 #include "core/relay/pass.h"
 #include "core/relay/passes/infer_type.h"
 #include "core/relay/text.h"
+#include "core/support/file.h"
 #include "core/support/temporary_folder.h"
-#include "core/support/text.h"
 #include "tests/thrown_by.h"
 
 namespace lathe::onnx {

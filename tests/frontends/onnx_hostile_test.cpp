@@ -12,8 +12,8 @@
 #include "core/relay/passes/infer_type.h"
 #include "core/relay/text.h"
 #include "core/support/error.h"
+#include "core/support/file.h"
 #include "core/support/temporary_folder.h"
-#include "core/support/text.h"
 #include "tests/frontends/onnx_bytes.h"
 
 namespace lathe::onnx {

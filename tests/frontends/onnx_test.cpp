@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "core/support/text.h"
+#include "core/support/file.h"
 #include "tests/thrown_by.h"
 
 namespace lathe::onnx {

@@ -18,7 +18,7 @@
 #include <random>
 
 #include "core/support/error.h"
-#include "core/support/text.h"
+#include "core/support/file.h"
 #include "tests/fuzz/fuzz.h"
 
 extern "C" __attribute__((weak)) void __sanitizer_set_death_callback(void (*callback)());

@@ -10,7 +10,7 @@
 #include "core/frontends/onnx.h"
 #include "core/program/stretches.h"
 #include "core/relay/pass.h"
-#include "core/support/text.h"
+#include "core/support/file.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/onnx_mutations.h"
 

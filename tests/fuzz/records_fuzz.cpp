@@ -4,9 +4,10 @@
 #include <array>
 #include <nlohmann/json.hpp>
 
+#include "core/support/digest.h"
 #include "core/support/error.h"
+#include "core/support/file.h"
 #include "core/support/temporary_folder.h"
-#include "core/support/text.h"
 #include "db/foreign.h"
 #include "db/pack.h"
 #include "db/pack_files.h"

@@ -8,8 +8,8 @@
 
 #include "core/relay/interpret/interpreter.h"
 #include "core/relay/text.h"
+#include "core/support/file.h"
 #include "core/support/temporary_folder.h"
-#include "core/support/text.h"
 #include "tests/program/compiled.h"
 
 namespace lathe::program {

@@ -6,6 +6,7 @@
 
 #include "core/relay/interpret/interpreter.h"
 #include "core/relay/text.h"
+#include "core/support/file.h"
 #include "core/support/text.h"
 #include "tests/program/compiled.h"
 #include "tests/relay/random_programs.h"

@@ -6,6 +6,7 @@
 #include "core/relay/analysis/call_type.h"
 #include "core/relay/functor.h"
 #include "core/relay/text.h"
+#include "core/support/file.h"
 #include "core/support/text.h"
 #include "tests/thrown_by.h"
 

@@ -4,7 +4,7 @@
 #include "core/relay/interpret/interpreter.h"
 #include "core/relay/passes/infer_type.h"
 #include "core/relay/text.h"
-#include "core/support/text.h"
+#include "core/support/file.h"
 #include "tests/thrown_by.h"
 
 namespace lathe::relay {

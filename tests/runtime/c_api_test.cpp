@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "core/runtime/linked_library.h"
+#include "core/support/file.h"
 #include "core/support/temporary_folder.h"
 #include "tests/runtime/test_module.h"
 

@@ -4,8 +4,8 @@
 
 #include <filesystem>
 
+#include "core/support/file.h"
 #include "core/support/temporary_folder.h"
-#include "core/support/text.h"
 
 namespace lathe::runtime {
 namespace {

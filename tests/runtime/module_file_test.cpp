@@ -12,6 +12,7 @@
 #include "core/runtime/pages.h"
 #include "core/runtime/thread_pool.h"
 #include "core/support/cpu.h"
+#include "core/support/file.h"
 #include "core/support/temporary_folder.h"
 #include "core/support/unfit.h"
 #include "tests/runtime/test_module.h"

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "core/runtime/plan_builder.h"
-#include "core/support/text.h"
+#include "core/support/file.h"
 
 namespace lathe::runtime {
 

@@ -15,8 +15,8 @@
 #include <thread>
 
 #include "core/support/error.h"
+#include "core/support/file.h"
 #include "core/support/temporary_folder.h"
-#include "core/support/text.h"
 
 namespace lathe {
 namespace {

@@ -6,8 +6,8 @@
 
 #include <filesystem>
 
+#include "core/support/file.h"
 #include "core/support/temporary_folder.h"
-#include "core/support/text.h"
 #include "core/support/unfit.h"
 
 namespace lathe {

@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 #include <openssl/sha.h>
 
-#include "core/support/text.h"
+#include "core/support/digest.h"
 
 namespace lathe {
 namespace {

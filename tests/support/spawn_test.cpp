@@ -10,8 +10,8 @@
 #include <cstdlib>
 
 #include "core/support/error.h"
+#include "core/support/file.h"
 #include "core/support/temporary_folder.h"
-#include "core/support/text.h"
 
 namespace lathe {
 namespace {

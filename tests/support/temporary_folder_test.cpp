@@ -6,7 +6,7 @@
 #include <filesystem>
 
 #include "core/support/error.h"
-#include "core/support/text.h"
+#include "core/support/file.h"
 
 namespace lathe {
 namespace {

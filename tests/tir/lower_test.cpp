@@ -7,6 +7,7 @@
 #include <regex>
 
 #include "core/support/error.h"
+#include "core/support/file.h"
 #include "core/support/text.h"
 #include "core/tir/dims.h"
 #include "core/tir/pass.h"

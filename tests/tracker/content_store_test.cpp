@@ -8,9 +8,10 @@
 #include <filesystem>
 #include <vector>
 
+#include "core/support/digest.h"
 #include "core/support/error.h"
+#include "core/support/file.h"
 #include "core/support/temporary_folder.h"
-#include "core/support/text.h"
 #include "db/database_error.h"
 #include "tests/thrown_by.h"
 #include "tracker/wire/blob.h"

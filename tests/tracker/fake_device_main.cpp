@@ -9,7 +9,7 @@
 #include <string_view>
 #include <thread>
 
-#include "core/support/text.h"
+#include "core/support/digest.h"
 #include "core/tir/target.h"
 #include "workers/device.h"
 #include "workers/jobs.h"

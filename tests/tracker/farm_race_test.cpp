@@ -1,6 +1,6 @@
 // Races of whole modules: who gets them, how they end, and that nothing of them is written down.
+#include "core/support/file.h"
 #include "core/support/temporary_folder.h"
-#include "core/support/text.h"
 #include "tests/tracker/farm_bench.h"
 #include "workers/agent.h"
 

@@ -13,8 +13,8 @@
 #include <regex>
 #include <thread>
 
+#include "core/support/file.h"
 #include "core/support/temporary_folder.h"
-#include "core/support/text.h"
 #include "core/tir/target.h"
 #include "db/database_error.h"
 #include "tracker/api.h"

@@ -8,7 +8,7 @@
 #include <string>
 #include <string_view>
 
-#include "core/support/text.h"
+#include "core/support/file.h"
 #include "tests/tracker/seeded_bug.h"
 #include "tests/workers/roles.h"
 

@@ -4,9 +4,10 @@
 
 #include <thread>
 
+#include "core/support/digest.h"
 #include "core/support/error.h"
+#include "core/support/file.h"
 #include "core/support/temporary_folder.h"
-#include "core/support/text.h"
 #include "tests/thrown_by.h"
 
 namespace lathe::tracker {

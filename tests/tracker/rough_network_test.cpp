@@ -6,8 +6,8 @@
 #include <map>
 #include <thread>
 
+#include "core/support/digest.h"
 #include "core/support/temporary_folder.h"
-#include "core/support/text.h"
 #include "db/store.h"
 #include "tests/tracker/rough_relay.h"
 #include "tests/tracker/simulated_workers.h"

@@ -10,9 +10,9 @@
 #include <thread>
 #include <vector>
 
+#include "core/support/digest.h"
 #include "core/support/error.h"
 #include "core/support/temporary_folder.h"
-#include "core/support/text.h"
 #include "core/tir/builder.h"
 #include "core/tir/target.h"
 #include "core/tir/text.h"

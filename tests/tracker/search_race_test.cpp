@@ -2,6 +2,7 @@
 // (033-served-races.md).
 #include <filesystem>
 
+#include "core/support/file.h"
 #include "core/tir/roofline.h"
 #include "tests/tracker/search_desk.h"
 

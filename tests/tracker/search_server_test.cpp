@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/support/bounded_json.h"
+#include "core/support/digest.h"
 #include "tests/tracker/search_desk.h"
 #include "tracker/remote_reader.h"
 

@@ -8,8 +8,9 @@
 #include <string>
 #include <thread>
 
+#include "core/support/digest.h"
 #include "core/support/error.h"
-#include "core/support/text.h"
+#include "core/support/file.h"
 #include "tests/tracker/service.h"
 #include "tracker/store_journal.h"
 #include "tracker/tracker.h"

@@ -16,9 +16,10 @@
 #include <sstream>
 #include <thread>
 
+#include "core/support/digest.h"
 #include "core/support/error.h"
+#include "core/support/file.h"
 #include "core/support/spawn.h"
-#include "core/support/text.h"
 #include "db/store.h"
 #include "tracker/store_journal.h"
 #include "tracker/tracker.h"

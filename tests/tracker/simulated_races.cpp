@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <memory>
 
+#include "core/support/file.h"
 #include "core/support/temporary_folder.h"
-#include "core/support/text.h"
 #include "tracker/defaults.h"
 
 namespace lathe::tracker::testing {

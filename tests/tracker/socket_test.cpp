@@ -14,8 +14,8 @@
 #include <thread>
 
 #include "core/support/error.h"
+#include "core/support/file.h"
 #include "core/support/temporary_folder.h"
-#include "core/support/text.h"
 #include "tests/thrown_by.h"
 
 namespace lathe::wire {

@@ -9,9 +9,10 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
+#include "core/support/digest.h"
 #include "core/support/error.h"
+#include "core/support/file.h"
 #include "core/support/temporary_folder.h"
-#include "core/support/text.h"
 #include "core/tir/roofline.h"
 #include "db/pack.h"
 #include "db/store.h"

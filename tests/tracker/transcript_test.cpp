@@ -4,6 +4,7 @@
 #include <map>
 #include <sstream>
 
+#include "core/support/file.h"
 #include "core/support/text.h"
 #include "tests/tracker/farm_bench.h"
 

@@ -4,8 +4,8 @@
 #include <cstdlib>
 
 #include "core/runtime/plan_builder.h"
+#include "core/support/file.h"
 #include "core/support/temporary_folder.h"
-#include "core/support/text.h"
 #include "tuner/native_library.h"
 
 namespace lathe::tuner {

@@ -6,9 +6,10 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "core/support/digest.h"
 #include "core/support/error.h"
+#include "core/support/file.h"
 #include "core/support/temporary_folder.h"
-#include "core/support/text.h"
 #include "core/tir/roofline.h"
 #include "core/tir/text.h"
 #include "schedules/schedule.h"

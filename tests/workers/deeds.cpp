@@ -19,7 +19,7 @@
 #include <vector>
 
 #include "core/support/error.h"
-#include "core/support/text.h"
+#include "core/support/file.h"
 #include "workers/jobs.h"
 #include "workers/packets.h"
 

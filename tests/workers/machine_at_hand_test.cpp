@@ -7,8 +7,8 @@
 
 #include "core/codegen/host_target.h"
 #include "core/support/error.h"
+#include "core/support/file.h"
 #include "core/support/temporary_folder.h"
-#include "core/support/text.h"
 
 namespace lathe::worker {
 namespace {

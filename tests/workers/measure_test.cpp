@@ -12,7 +12,7 @@
 #include <random>
 
 #include "core/support/error.h"
-#include "core/support/text.h"
+#include "core/support/file.h"
 #include "tests/workers/roles.h"
 #include "workers/jobs.h"
 #include "workers/packets.h"

@@ -6,8 +6,8 @@
 #include <csignal>
 
 #include "core/runtime/plan_builder.h"
+#include "core/support/file.h"
 #include "core/support/temporary_folder.h"
-#include "core/support/text.h"
 #include "workers/confine.h"
 #include "workers/pipeline.h"
 

@@ -12,8 +12,8 @@
 #include <utility>
 #include <vector>
 
+#include "core/support/file.h"
 #include "core/support/temporary_folder.h"
-#include "core/support/text.h"
 #include "tests/workers/roles.h"
 #include "workers/agent.h"
 #include "workers/measure.h"

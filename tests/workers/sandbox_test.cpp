@@ -26,6 +26,7 @@
 #include <vector>
 
 #include "core/support/error.h"
+#include "core/support/file.h"
 #include "core/support/temporary_folder.h"
 #include "core/support/text.h"
 #include "core/support/unfit.h"

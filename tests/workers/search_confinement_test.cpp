@@ -16,8 +16,8 @@
 #include <string>
 #include <thread>
 
+#include "core/support/file.h"
 #include "core/support/temporary_folder.h"
-#include "core/support/text.h"
 #include "workers/confine.h"
 
 namespace lathe::worker {

@@ -1,6 +1,6 @@
 #include "tracker/wire/blob.h"
 
-#include "core/support/text.h"
+#include "core/support/digest.h"
 #include "tracker/defaults.h"
 
 namespace lathe::wire {

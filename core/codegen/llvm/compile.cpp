@@ -13,8 +13,8 @@
 #include "core/codegen/llvm/machine.h"
 #include "core/codegen/llvm/program_emitter.h"
 #include "core/codegen/program.h"
+#include "core/support/digest.h"
 #include "core/support/error.h"
-#include "core/support/text.h"
 
 namespace lathe::codegen {
 namespace {

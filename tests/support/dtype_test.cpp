@@ -1,0 +1,31 @@
+#include "core/support/dtype.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstdint>
+
+#include "core/support/tensor.h"
+
+namespace lathe {
+namespace {
+
+TEST(DataTypeText, RoundTrip) {
+  for (const char* text : {"float32", "bfloat16", "bool", "uint8", "int64", "handle", "float32x16"})
+    EXPECT_EQ(to_string(parse_dtype(text).value()), text);
+  for (const char* text : {"", "float", "float33", "int32x1", "float32 ", "boolx"})
+    EXPECT_FALSE(parse_dtype(text)) << text;
+}
+
+TEST(Half, RoundTripsEveryValue) {
+  for (uint32_t bits = 0; bits < 65536; ++bits) {
+    float value = half_to_float(static_cast<uint16_t>(bits));
+    if (std::isnan(value)) continue;
+    ASSERT_EQ(float_to_half(value), bits) << value;
+  }
+  EXPECT_EQ(float_to_half(65520.f), 0x7c00);
+  EXPECT_EQ(float_to_half(65519.f), 0x7bff);
+}
+
+}  // namespace
+}  // namespace lathe
