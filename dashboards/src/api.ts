@@ -1,5 +1,6 @@
 // What the tracker tells (docs/jobs.md), and how it is asked. A token lives in this tab's session.
 import { signal } from '@preact/signals';
+import { isLast, kJobStates } from './names';
 
 export interface Progress {
   seconds: number;
@@ -37,7 +38,7 @@ export interface Job {
 }
 
 /** Whether nothing more happens to the job. */
-export const isFinal = (job: Job) => ['done', 'failed', 'cancelled'].includes(job.state);
+export const isFinal = (job: Job) => isLast(kJobStates, job.state);
 
 /** By its kernels, 0 before all are measured: the search's own estimate is too good, as each winner was also lucky. */
 export function estimatedSeconds(job: Job): number {

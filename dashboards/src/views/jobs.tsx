@@ -3,11 +3,10 @@ import { useEffect, useState } from 'preact/hooks';
 import { bestSeconds, follow, get, isTransient, type Job, Refused, type Status, untunedSeconds } from '../api';
 import { ago, count, duration, firstLine, latency, percent, times } from '../format';
 import { textOf } from '../live';
+import { kJobStates } from '../names';
 import { to } from '../route';
 import { Badge, Bar, Best, Choice, Failed, Figure } from '../parts/pieces';
 import { type Column, CsvButton, Table } from '../parts/table';
-
-const kStates = ['queued', 'running', 'stopped', 'done', 'failed', 'cancelled'];
 
 const kColumns: Column<Job>[] = [
   { head: 'Model', text: true, value: (job) => job.model, show: (job) => <a class="clip" title={job.model} href={to('jobs', job.id)}>{job.model}</a> },
@@ -89,7 +88,7 @@ export function Jobs({ status }: { status: Status | null }) {
     <>
       <div class="title">
         <h1>Jobs</h1>
-        <Choice label="State" value={state} onChange={setState} choices={[['', 'all'], ...kStates.map((one): [string, string] => [one, one])]} />
+        <Choice label="State" value={state} onChange={setState} choices={[['', 'all'], ...kJobStates.map((one): [string, string] => [one, one])]} />
         <Choice label="Owner" value={owner} onChange={setOwner} choices={[['', 'everybody'], ...owners.map((one): [string, string] => [one, one])]} />
         <CsvButton name="Jobs" columns={kColumns} rows={jobs ?? []} />
       </div>

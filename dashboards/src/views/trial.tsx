@@ -2,20 +2,19 @@
 import type { Lease, TrialLife } from '../api';
 import { clock, digits, duration, gigahertz, latency, latencyUnit, median, percent, relativeError, shortStep, times } from '../format';
 import { useAsked } from '../live';
+import { isLast, kTrialStates } from '../names';
 import { to } from '../route';
 import { traceText } from '../trace';
 import { Chart } from '../parts/chart';
 import { Badge, Failed, Figure } from '../parts/pieces';
 import { type Column, CsvButton, Table } from '../parts/table';
 
-const kFinal = ['done', 'failed', 'quarantined', 'cancelled'];
-
 // A candidate has one measurement a device: the first one that is believed.
 const kElsewhere = ', and so was its candidate by another trial: the samples that count are with that one';
 
 export function TrialPage({ id }: { id: string }) {
   const first = useAsked<TrialLife>(`/v1/trials/${id}`);
-  const open = first.data !== null && !kFinal.includes(first.data.state);
+  const open = first.data !== null && !isLast(kTrialStates, first.data.state);
   const { data, error } = useAsked<TrialLife>(open ? `/v1/trials/${id}` : null, 1000);
   const trial = data ?? first.data;
   if (!trial) return first.error || error ? <Failed text={first.error || error} /> : <p class="empty">asking the tracker …</p>;

@@ -3,13 +3,13 @@ import { useState } from 'preact/hooks';
 import { type Columns, isFinal, type JobDetails, type Trial } from '../api';
 import { clock, count, digits, firstLine, latency, relativeError } from '../format';
 import { useAsked } from '../live';
+import { kOutcomes } from '../names';
 import { to } from '../route';
 import { Chart } from '../parts/chart';
 import { Badge, Best, Choice, Failed } from '../parts/pieces';
 import { type Column, CsvButton, Table } from '../parts/table';
 
 const kPage = 50;
-const kOutcomes = ['ok', 'build_failed', 'timeout', 'crashed', 'wrong_result', 'worker_lost', 'invalid_trace'];
 
 export function taskName(job: JobDetails, workload: number): string {
   const index = job.workloads?.indexOf(workload) ?? -1;
