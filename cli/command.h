@@ -42,6 +42,9 @@ const Command& find_command(std::string_view name);
 /// "tune bench"
 std::string full_name(const Command& command);
 
+/// What explains the command: "tune bench --help", of the main job "tune help tune".
+std::string help_command_of(const Command& command);
+
 /// What the command declares, with defaults as values.
 std::vector<Flag> flags_of(const Command& command);
 

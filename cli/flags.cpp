@@ -228,10 +228,8 @@ void Flags::add_duration(const std::string& spelling, double& seconds, const cha
 }
 
 void Flags::exclude(const char* a, const char* b) {
-  Parser::Declared &one = parser_->find(a), &other = parser_->find(b);
-  one.option->excludes(other.option);
-  one.flag.excludes.emplace_back(b);
-  other.flag.excludes.emplace_back(a);
+  parser_->find(a).flag.excludes.emplace_back(b);
+  parser_->find(b).flag.excludes.emplace_back(a);
 }
 
 void Flags::keep_to_command_line(const char* name) { parser_->find(name).flag.configurable = false; }
@@ -250,31 +248,38 @@ void Flags::parse_arguments() {
   std::string problem;
   try {
     app.parse(reversed);
+  } catch (const CLI::ArgumentMismatch& error) {  // "--model: 1 required TEXT missing"
+    const std::string said = error.what();
+    problem = said.ends_with("missing") ? said.substr(0, said.find(':')) + " needs a value" : said;
   } catch (const CLI::ParseError& error) {
     problem = error.what();
   }
   // Who asks for help is told no mistakes.
   if (parser_->asks_for_help()) return;
   // A misspelt flag explains a missing one: it comes first.
-  const std::string name = full_name(command_);
+  const std::string name = full_name(command_), help = help_command_of(command_);
   for (const std::string& extra : app.remaining()) {
     std::string flag = extra.substr(0, extra.find('='));
     if (extra == "--") continue;  // CLI11 has taken it for what it is
     bool is_flag = extra.size() > 1 && extra[0] == '-';
     std::string hint = is_flag ? hint_of_flag(flag, parser_->names()) : "";
     fail("{}: {} `{}`{}", name, is_flag ? "unknown flag" : "unexpected argument", flag,
-         hint.empty() ? fmt::format("; see {} --help", name) : hint);
+         hint.empty() ? "; see " + help : hint);
   }
   // A hint of ours (check() above) ends with a question: the help would not say more.
   if (problem.ends_with('?')) fail("{}: {}", name, problem);
-  if (!problem.empty()) fail("{}: {}; see {} --help", name, problem, name);
+  if (!problem.empty()) fail("{}: {}; see {}", name, problem, help);
   for (Parser::Declared& declared : parser_->all) {
     if (declared.option->count() == 0) continue;
+    // Not left to CLI11, which says it of switches in the help too.
+    for (const std::string& other : declared.flag.excludes)
+      if (parser_->find(other).option->count() > 0)
+        fail("{}: {} excludes {}; see {}", name, declared.flag.name, other, help);
     declared.flag.origin = declared.flag.name;
     // As a script's variable that is not set gives it: no default is meant.
     const std::vector<std::string> given = declared.option->results();
     if (std::find(given.begin(), given.end(), "") != given.end())
-      fail("{}: {} is empty; see {} --help", name, declared.flag.name, name);
+      fail("{}: {} is empty; see {}", name, declared.flag.name, help);
   }
 }
 
@@ -337,11 +342,10 @@ bool Flags::parse() {
   if (purpose_ != Purpose::kRun) return false;
   for (const Parser::Declared& declared : parser_->all) {
     if (!declared.flag.required) continue;
-    const std::string name = full_name(command_);
-    if (declared.flag.origin.empty())
-      fail("{}: {} is required; see {} --help", name, declared.flag.name, name);
+    const std::string name = full_name(command_), help = help_command_of(command_);
+    if (declared.flag.origin.empty()) fail("{}: {} is required; see {}", name, declared.flag.name, help);
     if (declared.value().empty())  // of a file
-      fail("{}: {} is empty; see {} --help", name, declared.flag.name, name);
+      fail("{}: {} is empty; see {}", name, declared.flag.name, help);
   }
   set_quiet(parser_->quiet);
   return true;

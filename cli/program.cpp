@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <new>
@@ -54,6 +55,14 @@ const Command& find_command(std::string_view name) {
 std::string full_name(const Command& command) {
   return command.name.empty() ? std::string(program().name)
                               : fmt::format("{} {}", program().name, command.name);
+}
+
+std::string help_command_of(const Command& command) {
+  const auto is_help = [](const Command& other) { return other.name == "help"; };
+  // `tune --help` is about all commands; a program without one that explains has its main job's flags there.
+  if (command.name.empty() && std::any_of(commands().begin(), commands().end(), is_help))
+    return fmt::format("{0} help {0}", program().name);
+  return full_name(command) + " --help";
 }
 
 std::vector<Flag> flags_of(const Command& command) {

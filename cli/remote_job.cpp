@@ -125,8 +125,6 @@ std::string flags_of(const ServicePlace& place) {
 }  // namespace
 
 std::string submit_job(const TuneJob& job, const std::string& key, ServiceClient& service) {
-  if (job.choice_seconds > 0)
-    fail("--whole-model: times the model on the machine that builds it, which is a tracker's here");
   tracker::JobRequest request = job;
   if (is_file(job.model)) {
     request.model_digest = file_digest(job.model);
@@ -157,7 +155,8 @@ int watch_job(const std::string& id, bool quiet, const ServicePlace& place, Serv
   if (!progress.has_ended())
     throw ServiceError(fmt::format("the tracker tells no more of job {}, which is {}", id,
                                    progress.state().empty() ? "unknown" : progress.state()));
-  if (progress.state() != "done") fail("job {} {}: {}", id, progress.state(), progress.message());
+  if (progress.state() != "done")
+    fail("job {} {}{}{}", id, progress.state(), progress.message().empty() ? "" : ": ", progress.message());
   return kSuccess;
 }
 

@@ -57,8 +57,6 @@ nlohmann::json output_json(const std::string& name, const Tensor& tensor) {
   return output;
 }
 
-using Shapes = std::map<std::string, std::vector<int64_t>>;
-
 }  // namespace
 
 std::pair<std::string, NpyFile> open_input(const char* flag, const std::string& file) {

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "cli/shapes.h"
 #include "core/runtime/executor.h"
 #include "core/runtime/thread_pool.h"
 #include "core/support/npy.h"
@@ -30,14 +31,13 @@ struct RunningModel {
 
 /// The values of the open dimensions of a plan, in its order, as the shapes of some inputs tell them. Throws
 /// Error where these do not say what a dimension is, or two of them something else.
-std::vector<int64_t> dims_from(const runtime::Plan& plan,
-                               const std::map<std::string, std::vector<int64_t>>& shapes);
+std::vector<int64_t> dims_from(const runtime::Plan& plan, const Shapes& shapes);
 
 /// Starts the threads and binds the inputs: those given, and seeded random numbers for the others. What the
 /// module leaves open is as in `shapes`, of inputs by name, and in the inputs given. Throws Error where these
 /// do not say what a dimension is, or two of them something else.
 RunningModel start_module(std::shared_ptr<const runtime::Module> module, const Inputs& inputs, uint64_t seed,
-                          int threads, const std::map<std::string, std::vector<int64_t>>& shapes = {});
+                          int threads, const Shapes& shapes = {});
 
 /// Makes `folder`, when it is not "".
 void make_output_folder(const std::string& folder);

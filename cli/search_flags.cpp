@@ -20,10 +20,6 @@ SearchFlags::SearchFlags(Flags& flags, TuneJob& job) : job_(job) {
   flags.add_duration("--time", job.seconds, "stop searching after this long");
   flags.add_positive("--target-latency", job.target_ms,
                      "stop searching once the model's kernels together take no more milliseconds than this");
-  flags.add_duration(
-      "--whole-model", job.choice_seconds,
-      "choose among the best schedules by timing the whole model for this long (a fifth of the "
-      "search's time, at most 60s)");
   flags.add("--threads", job.threads, 0, kMostThreads, "threads a kernel runs on; 0: all cores");
   flags.add("--seed", job.seed, 0, INT64_MAX, "the same seed searches the same way");
   flags.add_share("--max-relative-error", job.max_relative_error,

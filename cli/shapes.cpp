@@ -36,8 +36,8 @@ void add_shape_flag(Flags& flags, std::vector<std::string>& shapes) {
             "the shape of an input with dynamic dimensions; once for each");
 }
 
-tuner::InputShapes parse_shapes(const std::vector<std::string>& shapes) {
-  tuner::InputShapes result;
+Shapes parse_shapes(const std::vector<std::string>& shapes) {
+  Shapes result;
   for (const std::string& flag : shapes) {
     // The last one: the names in a model's file may hold others.
     size_t equals = flag.rfind('=');

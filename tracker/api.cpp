@@ -107,7 +107,8 @@ Principal Api::Impl::authorize(const Request& request, const Route* route) {
   const std::optional<Principal> principal = principals.find(request.token);
   if (!principal)
     throw Refused{401,
-                  request.token.empty() ? "a bearer token is needed" : "the token is not known here",
+                  request.token.empty() ? "a bearer token is needed (--token-file, or LATHE_TOKEN)"
+                                        : "the token is not known here",
                   {{"WWW-Authenticate", "Bearer"}}};
   // Roles are in order: each may do all that those before it may (principals.h).
   if (route && principal->role < route->role)

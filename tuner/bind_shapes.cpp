@@ -1,5 +1,7 @@
 #include "tuner/bind_shapes.h"
 
+#include <set>
+#include <string>
 #include <unordered_map>
 
 #include "core/relay/functor.h"
@@ -69,10 +71,18 @@ relay::StatedInput stated(const relay::Var& param, const TensorType& type, const
 /// After binding, so that the message is about what is still open.
 void require_known(const Function& main, const OpenDims& open) {
   std::vector<relay::StatedInput> inputs;
+  std::set<std::string> dims;
   for (const relay::Var& param : main.params)
-    if (const TensorType* type = param->annotation.as<TensorType>())
+    if (const TensorType* type = param->annotation.as<TensorType>()) {
       inputs.push_back(stated(param, *type, open));
-  if (std::string message = relay::open_shapes_message(inputs); !message.empty()) throw Error(message);
+      for (const Expr& dim : type->shape)
+        if (const VarNode* symbol = dim.as<VarNode>()) dims.insert(symbol->name);
+    }
+  const std::string message = relay::open_shapes_message(inputs);
+  if (message.empty()) return;
+  // A misspelt name leaves its dimension open, and the message would be about that.
+  if (!dims.empty()) require_known(open, {dims.begin(), dims.end()});
+  throw Error(message);
 }
 
 /// A misspelt name would otherwise leave a dimension open, and the message would be about that.

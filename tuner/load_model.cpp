@@ -1,5 +1,8 @@
 #include "tuner/load_model.h"
 
+#include <set>
+#include <string>
+
 #include "core/frontends/onnx.h"
 #include "core/models/zoo.h"
 #include "core/relay/passes/settle_dims.h"
@@ -10,13 +13,24 @@
 namespace lathe::tuner {
 
 relay::Module load_model(const std::string& model, const InputShapes& shapes, const OpenDims& open) {
+  if (model.ends_with(".lathe")) fail("{} is a compiled module; name the model it was made of", model);
   if (model.ends_with(".onnx")) {
     onnx::ImportOptions options{.shapes = shapes};
+    std::set<std::string> dims;  // that the inputs leave open
     if (!open.none()) {
-      options.keeps_open = [&](const std::string& dim) { return open.keeps(dim); };
+      options.keeps_open = [&](const std::string& dim) {
+        dims.insert(dim);
+        return open.keeps(dim);
+      };
       options.least_size = [&](const std::string& dim) { return open.range(dim).min; };
     }
-    return onnx::import_file(model, options).module;
+    try {
+      return onnx::import_file(model, options).module;
+    } catch (const Error&) {
+      // A misspelt name leaves its dimension open, and the message would be about that.
+      if (!dims.empty()) require_known(open, {dims.begin(), dims.end()});
+      throw;
+    }
   }
   const bool file = model.ends_with(".relay");
   const relay::Module module =

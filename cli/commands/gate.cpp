@@ -64,7 +64,7 @@ void GateFlags::add_to(Flags& flags) {
   build.add_build_to(flags);
   flags.add_share("--margin", margin, "a slowdown below this share passes (0.03; on a GPU 0.02)");
   flags.add_share("--alpha", alpha, "the chance of a false alarm, over all units");
-  flags.add_duration("--time", seconds, "time the runs of each process so long (0.3s)");
+  flags.add_duration("--time", seconds, "time the runs of each process so long");
   flags.add("--seed", seed, 0, INT64_MAX, "of the order within pairs (drawn, and printed)");
   flags.add("--json", as_json, "print one JSON object instead of the table");
   flags.add("--junit FILE", junit, "also write JUnit's XML to this file");
@@ -137,14 +137,14 @@ std::vector<gate::Unit> units_of_modules(const Flags& flags, const GateFlags& ga
 }
 
 /// Sets what the modules leave open, by the shapes of those inputs that they have.
-void settle(std::vector<gate::Unit>& units, const tuner::InputShapes& shapes) {
+void settle(std::vector<gate::Unit>& units, const Shapes& shapes) {
   std::set<std::string> unused;
   for (const auto& [name, shape] : shapes) unused.insert(name);
   for (gate::Unit& unit : units)
     for (gate::Side* side : {&unit.baseline, &unit.candidate}) {
       const runtime::Plan& plan = side->head.plan;
       if (!has_open_inputs(plan)) continue;
-      tuner::InputShapes its;
+      Shapes its;
       for (const runtime::Port& input : plan.inputs)
         if (const auto given = shapes.find(input.name); given != shapes.end()) {
           its.insert(*given);
@@ -327,8 +327,7 @@ int gate_command(Flags& flags) {
   std::vector<gate::Unit> units =
       gate.models.empty() ? units_of_modules(flags, gate) : units_of_databases(gate, folder);
   // Of a model whose dimensions are settled --shape has said what they are.
-  settle(units, gate.models.empty() || !gate.build.open.empty() ? parse_shapes(gate.build.shapes)
-                                                                : tuner::InputShapes());
+  settle(units, gate.models.empty() || !gate.build.open.empty() ? parse_shapes(gate.build.shapes) : Shapes());
   const gate::Report report = run(units, gate);
   // Units are called as files are, and those of the candidate are a stranger's.
   fmt::print("{}", gate.as_json ? gate::json_text(report) : printable(gate::table_text(report)));

@@ -61,10 +61,12 @@ auto passes_named(const std::string& names, Find find) {
 }
 
 void list_passes() {
+  size_t width = 0;
+  for (const relay::Pass& pass : relay::passes()) width = std::max(width, std::string_view(pass.name).size());
   fmt::print("on Relay:\n");
-  for (const relay::Pass& pass : relay::passes()) fmt::print("  {:28}{}\n", pass.name, pass.doc);
+  for (const relay::Pass& pass : relay::passes()) fmt::print("  {:{}}  {}\n", pass.name, width, pass.doc);
   fmt::print("on tensor programs:\n");
-  for (const tir::Pass& pass : tir::passes()) fmt::print("  {:28}{}\n", pass.name, pass.doc);
+  for (const tir::Pass& pass : tir::passes()) fmt::print("  {:{}}  {}\n", pass.name, width, pass.doc);
 }
 
 /// Whether the first word is the one that tensor programs begin with. Lines of comments of either language

@@ -34,12 +34,17 @@ void add_ending_flags(Flags& flags, TuneJob& job) {
 int tune_command(Flags& flags) {
   TuneJob job;
   SearchFlags search(flags, job);
+  flags.add_duration(
+      "--whole-model", job.choice_seconds,
+      "choose among the best schedules by timing the whole model for this long (a fifth of the "
+      "search's time, at most 60s)");
   ServicePlace place;
   add_ending_flags(flags, job);
   add_farm_flags(flags, job);
   place.add_to(flags, Flags::Need::kOptional);
   DeviceFlags devices(flags, job);
-  for (const char* here : {"--db", "--listen", "--key", "--allow", "--decide"})
+  // A tracker builds where nothing is measured: a whole model has no machine there to be timed on.
+  for (const char* here : {"--db", "--listen", "--key", "--allow", "--decide", "--whole-model"})
     flags.exclude(here, "--tracker");
   if (!flags.parse()) return kSuccess;
   search.settle(flags);

@@ -10,6 +10,7 @@
 #include "cli/interrupt.h"
 #include "cli/libraries.h"
 #include "cli/running_model.h"
+#include "cli/shapes.h"
 #include "cli/worker_flags.h"
 #include "core/support/error.h"
 #include "core/support/most_threads.h"
@@ -42,9 +43,10 @@ int serve_command(Flags& flags) {
 
 int run_module_command(Flags& flags) {
   std::string model, folder;
-  std::vector<std::string> inputs, libraries;
+  std::vector<std::string> shapes, inputs, libraries;
   int64_t seed = 0, threads = 1;
   flags.add("--model FILE", model, "a .lathe file for this machine", Flags::Need::kRequired);
+  add_shape_flag(flags, shapes);
   flags.add("--input NAME=FILE", inputs, "a .npy file, once for each input; others are random");
   add_library_flag(flags, libraries);
   flags.add("--seed", seed, 0, INT64_MAX, "of the random inputs");
@@ -53,8 +55,9 @@ int run_module_command(Flags& flags) {
   if (!flags.parse()) return kSuccess;
   const LibraryFunctions functions = load_libraries(libraries);
   make_output_folder(folder);
-  RunningModel running = start_module(runtime::Module::open(model), open_inputs(inputs),
-                                      static_cast<uint64_t>(seed), static_cast<int>(threads));
+  RunningModel running =
+      start_module(runtime::Module::open(model), open_inputs(inputs), static_cast<uint64_t>(seed),
+                   static_cast<int>(threads), parse_shapes(shapes));
   give_functions(*running.executor, functions);
   run_and_print(running, folder);
   return kSuccess;
@@ -80,7 +83,7 @@ constexpr Command kCommands[] = {
     },
     {
         "run",
-        "--model FILE.lathe [--input NAME=FILE.npy]... [--threads N] [--out DIR]",
+        "--model FILE.lathe [--shape NAME=DIMS]... [--input NAME=FILE.npy]... [--threads N] [--out DIR]",
         "run a module once, on given or random inputs",
         {"lathe-runner run --model resnet18.lathe",
          "lathe-runner run --model net.lathe --input x=x.npy --out ."},

@@ -2,6 +2,7 @@
 
 #include "core/models/architectures.h"
 #include "core/support/error.h"
+#include "core/support/text.h"
 
 namespace lathe::models {
 
@@ -26,7 +27,11 @@ const Model& find_model(std::string_view name) {
     if (model.name == name) return model;
     names.push_back(model.name);
   }
-  fail("unknown model `{}`{}", name, did_you_mean(name, names));
+  const std::string hint = did_you_mean(name, names);
+  fail("unknown model `{}`{}", name,
+       hint.empty()
+           ? fmt::format("; it is neither of the zoo ({}) nor a .onnx or .relay file", join_text(names, ", "))
+           : hint);
 }
 
 relay::Module build_model(std::string_view name, uint64_t seed) {

@@ -202,12 +202,18 @@ TEST_F(ModelCommands, MistakesAreOneMessageAndExitCode2) {
   };
   write_file(folder_ + "/not.onnx", "hello");
   expect_error("compile --untuned --model resnet81", "unknown model `resnet81`; did you mean `resnet18`?");
+  expect_error("compile --untuned --model net.pt", "unknown model `net.pt`; it is neither of the zoo (dqn, ");
+  expect_error("compile --untuned --model net.lathe",
+               "net.lathe is a compiled module; name the model it was made of");
+  expect_error("compile --model dqn --db", "tune compile: --db needs a value; see tune compile --help");
+  expect_error("--target cpu", "tune: --model is required; see tune help tune");
   expect_error("compile --untuned --model dqn --target gpu", "target: `gpu` is not a kind of device");
   expect_error("compile --untuned --model " + folder_ + "/not.onnx", folder_ + "/not.onnx");
   expect_error("compile --untuned --model " + folder_ + "/none.onnx", "cannot read ");
   expect_error("compile --untuned --model dqn --out /nowhere/m.lathe", "cannot write /nowhere/m.lathe: ");
   expect_error("compile --model dqn --db " + folder_ + "/not.onnx", "");
-  expect_error("compile --untuned --db x --model dqn", "tune compile: ");
+  expect_error("compile --untuned --db x --model dqn",
+               "tune compile: --db excludes --untuned; see tune compile --help");
   expect_error("compile --untuned --precision fp64 --model dqn",
                "tune compile: --precision: `fp64` is not one of given, ");
   expect_error("query best --model dqn --db " + folder_ + "/none.db", "");

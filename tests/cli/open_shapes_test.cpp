@@ -88,6 +88,8 @@ TEST_F(OpenShapesCommand, MistakesAreOneMessageAndExitCode2) {
   EXPECT_THAT(compile(" --open n=5..2").output, HasSubstr("`5..2` is no range"));
   EXPECT_THAT(compile(" --open all --open k").output,
               HasSubstr("--open k: no input has an open dimension of this name"));
+  EXPECT_THAT(compile(" --open k").output,
+              HasSubstr("--open k: no input has an open dimension of this name"));
   ASSERT_EQ(compile(" --untuned --open n --open m=1..64").code, 0);
   const std::pair<const char*, const char*> cases[] = {
       {" --shape x=3x65 --shape w=40x65", "dimension m is 65, the model was compiled for 1 to 64"},

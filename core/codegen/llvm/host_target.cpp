@@ -215,6 +215,20 @@ std::string triple_with(const std::string& cpu) {
   return host;
 }
 
+/// The features of this machine, which tell what its CPU lacks of its name's, but for those that are given: a
+/// text that names no CPU says what is to be otherwise, and no more.
+std::string overridden(const std::string& features, const std::string& given) {
+  const std::vector<std::string> changed = split_text(given, ',');
+  const auto name_of = [](std::string_view feature) { return feature.substr(!feature.empty()); };  // "-fma"
+  std::vector<std::string> all;
+  for (const std::string& feature : split_text(features, ','))
+    if (std::none_of(changed.begin(), changed.end(),
+                     [&](const std::string& other) { return name_of(other) == name_of(feature); }))
+      all.push_back(feature);
+  all.insert(all.end(), changed.begin(), changed.end());
+  return join_text(all, ",");
+}
+
 Target resolve_target(const std::string& text) {
   Target given = parse_target_text(text), target = host_target();
   if (names_property(text, "triple"))
@@ -226,7 +240,10 @@ Target resolve_target(const std::string& text) {
     // They were this machine's, or of the CPU named before.
     target.features.clear();
   }
-  if (names_property(text, "mattr")) target.features = given.features;
+  if (names_property(text, "mattr")) {
+    const bool here = !names_property(text, "triple") && !names_property(text, "mcpu");
+    target.features = here ? overridden(target.features, given.features) : given.features;
+  }
   set_vectors(target);
   // After the CPU and its features, which imply one.
   if (names_property(text, "vector")) {
