@@ -102,6 +102,7 @@ inline constexpr size_t kTargetLimit = 16 << 10;        // target: LLVM feature 
 inline constexpr size_t kMessageLimit = 16 << 10;       // error text
 inline constexpr size_t kSamplesLimit = 100000;
 inline constexpr size_t kHoldingLimit = 4096;
+inline constexpr size_t kDimsLimit = 64;         // of a race
 inline constexpr size_t kBlobLimit = 16 << 20;   // a built candidate
 inline constexpr size_t kModuleLimit = 1 << 30;  // a module that is raced
 inline constexpr size_t kChunkBytes = 256 << 10;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "core/support/error.h"
 #include "core/support/most_threads.h"
 #include "core/tir/roofline.h"
 #include "core/tir/target.h"
@@ -23,6 +24,8 @@ TrialSpec race_spec(const RaceOrder& order) {
                                  .budget_seconds = std::clamp(order.seconds, 0.0, defaults::kRaceTurns),
                                  .run_limit_seconds = defaults::kRaceRun,
                                  .dims = order.dims}});
+  if (const std::string fault = wire::fault_of(spec.race->evaluation); !fault.empty())
+    fail("a race that no worker would read: {}", fault);
   return spec;
 }
 

@@ -44,6 +44,8 @@ wire::Evaluation bounded(wire::Evaluation e) {
   e.max_samples = std::clamp<uint32_t>(e.max_samples, 1, kMostSamples);
   e.min_samples = std::min(e.min_samples, e.max_samples);
   e.budget_seconds = within(e.budget_seconds, 10);
+  e.relative_interval = within(e.relative_interval, 1);
+  e.incumbent_seconds = within(e.incumbent_seconds, wire::kNoIncumbent);
   e.build_limit_seconds = within(e.build_limit_seconds, 60);
   e.run_limit_seconds = within(e.run_limit_seconds, 60);
   e.tolerance = within(e.tolerance, 1);
@@ -369,8 +371,8 @@ json SearchServer::race(const json& question) {
   // Each holds a worker for minutes, and no quota counts them.
   const std::vector<int64_t> dims = question.at("dims");
   // And of one size once; sizes are few, and one race is over before the next begins.
-  constexpr size_t kMostRaces = 64, kMostDims = 64;
-  if (dims.size() > kMostDims) fail("a searcher races at {} numbers", dims.size());
+  constexpr size_t kMostRaces = 64;
+  if (dims.size() > defaults::kDimsLimit) fail("a searcher races at {} numbers", dims.size());
   if (!raced_dims_.insert(dims).second) fail("a searcher races for the second time");
   if (raced_dims_.size() > kMostRaces) fail("a searcher races at more than {} sizes", kMostRaces);
   if (race_ != 0) fail("a searcher races while its last race goes on");

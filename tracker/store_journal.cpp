@@ -194,6 +194,8 @@ class StoreJournal final : public Journal {
         from_settings(trial.settings, recipe);
         // Its measurement is kept as one of so many.
         recipe.evaluation.threads = static_cast<uint32_t>(trial.threads);
+        if (const std::string fault = wire::fault_of(recipe.evaluation); !fault.empty())
+          fail("its settings cannot be: {}", fault);
         if (trial.trace.size() > defaults::kTextLimit)
           fail("its trace has {} bytes, more than the limit of {}", trial.trace.size(), defaults::kTextLimit);
         recipe.trace = std::move(trial.trace);

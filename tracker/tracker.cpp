@@ -30,14 +30,14 @@ Time monotonic_now() {
 }
 
 /// Why no worker would read a lease of it, which is the submitter's mistake; "" when all would.
-std::string too_large(const Candidate& candidate, const TrialSpec& spec) {
+std::string unreadable(const Candidate& candidate, const TrialSpec& spec) {
   if (candidate.trace.size() > kTextLimit || spec.workload->size() > kTextLimit)
     return fmt::format("a candidate's workload has {} bytes and its trace {}, more than the limit of {}",
                        spec.workload->size(), candidate.trace.size(), kTextLimit);
   if (spec.target.size() > kTargetLimit)
     return fmt::format("a target's text has {} bytes, more than the limit of {}", spec.target.size(),
                        kTargetLimit);
-  return "";
+  return wire::fault_of(candidate.evaluation);
 }
 
 std::vector<std::string> keys_of(const Admit& listed) {
@@ -161,7 +161,7 @@ class Tracker::Loop final : private Outside {
     for (size_t i = 0; i < submissions.size(); ++i) {
       if (submissions[i].status != Submission::Status::kQueued) continue;
       event.trials.push_back(submissions[i]);
-      if (problem.empty()) problem = too_large(candidates[i], *submissions[i].spec);
+      if (problem.empty()) problem = unreadable(candidates[i], *submissions[i].spec);
     }
     if (!problem.empty()) {
       // The journal has them already: open, they would be leased by the next tracker.

@@ -47,6 +47,33 @@ TEST(SearchServer, DoesWhatASearcherMay) {
   EXPECT_EQ(desk.store.last_served_event(desk.job.id, "progress")->body, "{}");
 }
 
+/// A lease that no worker reads passes its time, and workers that let some of these pass are expelled.
+TEST(SearchServer, AsksForNothingThatNoWorkerReads) {
+  Desk desk;
+  SearchLink link(desk.ends[0]);
+  const JobRows rows = link.begin(start_of("a workload"));
+  const auto asked = [&](const wire::Evaluation& evaluation) {
+    const Candidate candidate{.workload = rows.workloads.at(0), .trace = "t", .evaluation = evaluation};
+    link.submit(0, std::span(&candidate, 1));
+    return desk.farm.asked.back().evaluation;
+  };
+  const wire::Evaluation sane;
+  EXPECT_EQ(asked(sane), sane);
+  for (const wire::Evaluation& strange : std::initializer_list<wire::Evaluation>{
+           {.threads = 0},
+           {.warmup = UINT32_MAX},
+           {.min_samples = UINT32_MAX, .max_samples = UINT32_MAX},
+           {.budget_seconds = -1},
+           {.relative_interval = -1},
+           {.incumbent_seconds = -1},
+           {.incumbent_seconds = 1e300},
+           {.tolerance = -1},
+           {.build_limit_seconds = -1},
+           {.run_limit_seconds = -1},
+       })
+    EXPECT_NO_THROW(wire::decode(wire::encode(wire::Lease{.evaluation = asked(strange)})));
+}
+
 /// What others' devices could hold, it would wait for in vain.
 TEST(SearchServer, TellsOfTheSlotsOfItsOwnDevices) {
   for (const auto& [device_class, slots] :

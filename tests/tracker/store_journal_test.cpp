@@ -304,7 +304,7 @@ TEST_F(StoreJournals, SayWhatCannotBeRead) {
   auto journal = open();
   journal->start();
   std::vector<Candidate> candidates;
-  for (const char* trace : {"a", "b", "c", "d", "e", "f"}) candidates.push_back(candidate(trace));
+  for (const char* trace : {"a", "b", "c", "d", "e", "f", "g"}) candidates.push_back(candidate(trace));
   std::vector<TrialId> ids;
   for (const Submission& one : journal->add(static_cast<JobId>(job_), candidates)) ids.push_back(one.trial);
   db::Database& database = store_.database();
@@ -318,12 +318,16 @@ TEST_F(StoreJournals, SayWhatCannotBeRead) {
   damage(4,
          "UPDATE candidate SET trace = CAST(zeroblob(9000000) AS TEXT) WHERE id = "
          "(SELECT candidate FROM trial WHERE id = ?)");
+  damage(5, "UPDATE trial SET settings = '{\"relative_interval\": -1}' WHERE id = ?");
   ids.push_back(4711);
   std::vector<std::string> problems;
   for (const Recipe& recipe : journal->recipes(ids)) problems.push_back(recipe.problem);
   using testing::HasSubstr;
   EXPECT_THAT(problems, ElementsAre("", HasSubstr("no trial"), HasSubstr("settings"), HasSubstr("settings"),
-                                    HasSubstr("trace has 9000000 bytes"), "", HasSubstr("no trial 4711")));
+                                    HasSubstr("trace has 9000000 bytes"),
+                                    "its settings cannot be: evaluation.relative_interval is -1, must be a "
+                                    "finite number, at least 0",
+                                    "", HasSubstr("no trial 4711")));
 }
 
 /// The trial whose row is damaged fails, and the tracker serves the next.
@@ -434,6 +438,10 @@ TEST(Tracker, LeavesNothingOpenOfWhatItRefuses) {
                      .open_journal = [&] { return std::make_unique<Shared>(memory, full); }});
     std::vector<Candidate> candidates(2);
     candidates[1].trace = std::string(defaults::kTextLimit + 1, 't');
+    EXPECT_THROW(tracker.submit(1, candidates), Error);
+    EXPECT_EQ(tracker.in_flight(1), 0u);
+    candidates[1].trace = "t";
+    candidates[1].evaluation.incumbent_seconds = -1;
     EXPECT_THROW(tracker.submit(1, candidates), Error);
     EXPECT_EQ(tracker.in_flight(1), 0u);
   }

@@ -115,6 +115,13 @@ TEST(Wire, NamesTheFault) {
             "canary.memory_seconds is -1, must be a finite number, at least 0");
   EXPECT_EQ(message_of(encode(Lease{.evaluation = {.threads = 0}})),
             "evaluation.threads is 0, must be 1..1024");
+  EXPECT_EQ(message_of(encode(Lease{.evaluation = {.max_samples = 100001}})),
+            "evaluation.max_samples is 100001, more than the limit of 100000");
+  EXPECT_EQ(message_of(encode(Lease{.evaluation = {.run_limit_seconds = 1e9}})),
+            "evaluation.run_limit_seconds is 1000000000, must be 0..900");
+  EXPECT_EQ(message_of(encode(Lease{.evaluation = {.relative_interval = -1}})),
+            "evaluation.relative_interval is -1, must be a finite number, at least 0");
+  EXPECT_EQ(message_of(encode(Lease{.evaluation = {.dims = {-1}}})), "evaluation.dims has -1");
   EXPECT_EQ(message_of(encode(BlobGet{1, "../../etc/passwd"})),
             "blob_get.digest is not 64 hexadecimal digits");
   EXPECT_EQ(message_of(encode(Lease{.part = static_cast<Part>(4)})), "lease.part is 4, the last known is 3");

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <initializer_list>
+#include <limits>
 #include <nlohmann/json.hpp>
 
 #include "core/support/bounded_json.h"
@@ -30,11 +32,6 @@ std::vector<uint64_t> leases(const List& list, const char* field) {
   if (static_cast<size_t>(list.size()) > kHoldingLimit)
     fail("{} lists {} leases, more than the limit of {}", field, list.size(), kHoldingLimit);
   return {list.begin(), list.end()};
-}
-
-double seconds(double value, const char* field) {
-  if (!(value >= 0 && value <= kLongestStage)) fail("{} is {}, must be 0..{}", field, value, kLongestStage);
-  return value;
 }
 
 double finite(double value, const char* field) {
@@ -79,31 +76,22 @@ void put(const Evaluation& from, pb::Evaluation& to) {
   to.mutable_dims()->Add(from.dims.begin(), from.dims.end());
 }
 
-constexpr int kDimsLimit = 64;
-
 Evaluation get(const pb::Evaluation& from) {
-  // Pools and sets of processors are made of it.
-  if (from.threads() < 1 || from.threads() > kMostThreads)
-    fail("evaluation.threads is {}, must be 1..{}", from.threads(), kMostThreads);
-  if (const uint32_t samples = std::max(from.min_samples(), from.max_samples()); samples > kSamplesLimit)
-    fail("evaluation.max_samples is {}, more than the limit of {}", samples, kSamplesLimit);
-  if (from.dims_size() > kDimsLimit)
-    fail("evaluation.dims has {} entries, more than {}", from.dims_size(), kDimsLimit);
-  for (int64_t dim : from.dims())
-    if (dim < 0) fail("evaluation.dims has {}", dim);
-  return {.threads = from.threads(),
-          .warmup = from.warmup(),
-          .min_samples = from.min_samples(),
-          .max_samples = from.max_samples(),
-          .budget_seconds = seconds(from.budget_seconds(), "evaluation.budget_seconds"),
-          .relative_interval = finite(from.relative_interval(), "evaluation.relative_interval"),
-          .incumbent_seconds = finite(from.incumbent_seconds(), "evaluation.incumbent_seconds"),
-          .tolerance = finite(from.tolerance(), "evaluation.tolerance"),
-          .build_limit_seconds = seconds(from.build_limit_seconds(), "evaluation.build_limit_seconds"),
-          .run_limit_seconds = seconds(from.run_limit_seconds(), "evaluation.run_limit_seconds"),
-          .cold_cache = from.cold_cache(),
-          .far_weights = from.far_weights(),
-          .dims = {from.dims().begin(), from.dims().end()}};
+  Evaluation evaluation{.threads = from.threads(),
+                        .warmup = from.warmup(),
+                        .min_samples = from.min_samples(),
+                        .max_samples = from.max_samples(),
+                        .budget_seconds = from.budget_seconds(),
+                        .relative_interval = from.relative_interval(),
+                        .incumbent_seconds = from.incumbent_seconds(),
+                        .tolerance = from.tolerance(),
+                        .build_limit_seconds = from.build_limit_seconds(),
+                        .run_limit_seconds = from.run_limit_seconds(),
+                        .cold_cache = from.cold_cache(),
+                        .far_weights = from.far_weights(),
+                        .dims = {from.dims().begin(), from.dims().end()}};
+  if (const std::string fault = fault_of(evaluation); !fault.empty()) fail("{}", fault);
+  return evaluation;
 }
 
 void put(const Blob& from, pb::Blob& to) {
@@ -446,6 +434,37 @@ Message decode(std::string_view frame) {
       break;
   }
   fail("message: an envelope with no body this version knows");
+}
+
+std::string fault_of(const Evaluation& e) {
+  // Pools and sets of processors are made of it.
+  if (e.threads < 1 || e.threads > kMostThreads)
+    return fmt::format("evaluation.threads is {}, must be 1..{}", e.threads, kMostThreads);
+  if (const uint32_t samples = std::max(e.min_samples, e.max_samples); samples > kSamplesLimit)
+    return fmt::format("evaluation.max_samples is {}, more than the limit of {}", samples, kSamplesLimit);
+  struct Number {
+    const char* name;
+    double value, most;
+  };
+  constexpr double kAny = std::numeric_limits<double>::max();
+  for (const Number& number : std::initializer_list<Number>{
+           {"budget_seconds", e.budget_seconds, kLongestStage},
+           {"relative_interval", e.relative_interval, kAny},
+           {"incumbent_seconds", e.incumbent_seconds, kAny},
+           {"tolerance", e.tolerance, kAny},
+           {"build_limit_seconds", e.build_limit_seconds, kLongestStage},
+           {"run_limit_seconds", e.run_limit_seconds, kLongestStage},
+       })
+    // NaN compares false.
+    if (!(number.value >= 0 && number.value <= number.most))
+      return fmt::format(
+          "evaluation.{} is {}, must be {}", number.name, number.value,
+          number.most < kAny ? fmt::format("0..{}", number.most) : "a finite number, at least 0");
+  if (e.dims.size() > kDimsLimit)
+    return fmt::format("evaluation.dims has {} entries, more than {}", e.dims.size(), kDimsLimit);
+  for (const int64_t dim : e.dims)
+    if (dim < 0) return fmt::format("evaluation.dims has {}", dim);
+  return "";
 }
 
 std::string_view name_of(const Message& message) {

@@ -55,6 +55,11 @@ struct Evaluation {
   bool operator==(const Evaluation&) const = default;
 };
 
+/// What the evaluation asks for that no lease may, so that every worker would refuse to read it; "" when it
+/// may. Whoever lets one in asks this first: a lease that nobody reads passes its time, for which workers are
+/// blamed.
+std::string fault_of(const Evaluation& evaluation);
+
 /// Worker -> tracker, first on every connection. Names the leases it still holds, so that a tracker that was
 /// restarted takes them up again.
 struct Hello {
