@@ -230,8 +230,8 @@ class Farm {
     uint32_t version = wire::kNewestVersion;  // of the protocol, that it and we speak
     uint32_t slots = 0;
     bool capped = false;   // it asks for more than its key may hold
-    uint32_t overdue = 0;  // leases that it let pass their time
-    bool mute = false;     // the last of them has come after its last measurement
+    uint32_t overdue = 0;  // leases that it let pass their time since its last measurement
+    bool mute = false;     // there is one of them
     Time heard{0}, joined{0};
     std::optional<Time> canary;   // the last
     Time sung = Time::min() / 2;  // up to when its canaries are paid for (may_sing)

@@ -313,7 +313,7 @@ void Farm::on(const Peer& peer, const wire::Result& result) {
       const bool is_ok = told.outcome == Outcome::kOk;
       // In a row, of results that were recorded: see wants_second_opinion.
       if (!is_ok && told.outcome != Outcome::kInvalidTrace) worker.failures++;
-      if (is_ok) worker.failures = 0, worker.mute = false;
+      if (is_ok) worker.failures = 0, worker.mute = false, worker.overdue = 0;
       if (is_ok) returned_.erase(identity(worker)), devices_.erase(identity(worker));
       // Somebody failed with what another could do: three such candidates make the first suspect.
       if (is_ok && !past.doubted.empty() && past.doubted != worker.name)

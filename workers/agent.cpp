@@ -75,7 +75,9 @@ void Agent::on(const wire::Welcome& welcome) {
 }
 
 void Agent::on(const wire::Lease& lease) {
-  if (tasks_.contains(lease.lease) || done_.contains(lease.lease)) return;  // a second copy
+  // A second copy; or the tracker has not heard that it was handed back.
+  if (late_.contains(lease.lease)) return say_late({lease.lease});
+  if (tasks_.contains(lease.lease) || done_.contains(lease.lease)) return;
   if (!has_room(lease)) return;
   // It was under way when DRAIN was sent.
   if (draining_) {
@@ -159,6 +161,7 @@ void Agent::start_stages() {
       actions_->build.push_back(task.lease);
     } else if (task.stage == Stage::kBuilt && running == 0) {
       task.stage = Stage::kRunning;
+      task.began = now_;
       running++;
       // Nobody else needs modules, which are large.
       const bool is_race = task.lease.part == wire::Part::kRace;
@@ -283,6 +286,9 @@ void Agent::measured(const Measured& event) {
   const auto found = tasks_.find(event.lease);
   if (found == tasks_.end() || found->second.stage != Stage::kRunning) return;
   Task& task = found->second;
+  // A maximum that is forgotten by and by: what waits is of few jobs, and may all be as slow.
+  if (task.lease.part != wire::Part::kRace)
+    run_takes_ = std::max(now_ - task.began, run_takes_ - run_takes_ / 8);
   const wire::Result& report = event.report;
   task.result.outcome = report.outcome;
   task.result.samples = report.samples;
@@ -349,11 +355,42 @@ void Agent::hand_back(LeaseId id) {
   drop(id);
 }
 
+/// Whether it may still be done within its time, if it takes all that it may. Half of its time it has anyhow:
+/// what is handed back comes again at once.
+bool Agent::is_in_time(const Task& task) const {
+  const wire::Evaluation& asked = task.lease.evaluation;
+  double seconds = task.lease.part == wire::Part::kBuild ? 0 : asked.run_limit_seconds;
+  if (task.stage == Stage::kQueued) seconds += asked.build_limit_seconds;
+  const Time needed = std::chrono::ceil<Time>(std::chrono::duration<double>(seconds)) + kHeartbeat;
+  return now_ + std::min(needed, Time(task.lease.limit_ms) / 2) < task.deadline;
+}
+
+/// Runs are one at a time, and a lease's time begins when it is given: what waits here behind others would
+/// pass its own, for which workers are blamed.
+void Agent::hand_back_late() {
+  std::vector<LeaseId> late;
+  for (const auto& [id, task] : tasks_)
+    if ((task.stage == Stage::kQueued || task.stage == Stage::kBuilt) &&
+        task.lease.part != wire::Part::kRace && !is_in_time(task))
+      late.push_back(id);
+  if (late.empty() || !serving_ || draining_) return;
+  for (const LeaseId id : late) drop(id), late_.insert(id);
+  say_late(std::move(late));
+}
+
+/// DRAIN hands leases back in every version of the protocol, and the credit after it says that this worker
+/// stays.
+void Agent::say_late(std::vector<LeaseId> late) {
+  send(wire::Drain{std::move(late)});
+  say_credit();
+}
+
 void Agent::remember(LeaseId id) {
   if (!done_.insert(id).second) return;
   done_order_.push_back(id);
   if (done_order_.size() <= kDoneRemembered) return;
   done_.erase(done_order_.front());
+  late_.erase(done_order_.front());
   done_order_.pop_front();
 }
 
@@ -369,6 +406,7 @@ void Agent::tick() {
     }
   }
   for (LeaseId id : late) drop(id);
+  hand_back_late();
   if (coming_ && now_ - asked_ >= kResultAgain) ask();
 
   // A new socket too: a connection may be dead without either side having been told (a router
@@ -437,7 +475,11 @@ void Agent::say_hello() {
 uint32_t Agent::slots() const {
   if (draining_) return 0;
   // One more than is worked on is asked for (`ahead`), so that nobody waits for a lease to travel.
-  return settings_.builders + (settings_.backends.empty() ? 0 : 1) + settings_.ahead;
+  const uint32_t places = settings_.builders + (settings_.backends.empty() ? 0 : 1) + settings_.ahead;
+  if (run_takes_ <= Time(0)) return places;
+  // With many cores more is built than can be run before its time is over (hand_back_late).
+  const auto in_time = static_cast<uint32_t>(kLeaseLimit / 2 / run_takes_);
+  return std::min(places, std::max(in_time, 1 + settings_.ahead));
 }
 
 void Agent::say_credit() { send(wire::Credit{slots()}); }

@@ -103,6 +103,7 @@ class Agent {
     wire::Lease lease;
     Stage stage = Stage::kQueued;
     Time deadline{0};
+    Time began{0};        // its run
     wire::Result result;  // grows from stage to stage
     std::optional<wire::Built> built;
     wire::BlobCache::Bytes artifact, reference;  // for a runner, or from a builder
@@ -135,6 +136,9 @@ class Agent {
   void spool(Task& task);
   void drop(LeaseId id);
   void hand_back(LeaseId id);
+  void hand_back_late();
+  void say_late(std::vector<LeaseId> late);
+  bool is_in_time(const Task& task) const;
   void remember(LeaseId id);
   void say_hello();
   void say_credit();
@@ -151,11 +155,13 @@ class Agent {
   bool canary_runs_ = false;
   uint32_t canaries_ = 0;  // that ended
   Time canary_at_{0};      // its end, last
+  Time run_takes_{0};      // the longest of the last runs, about; races apart
   bool draining_ = false;
   Time draining_since_{0};
   std::vector<uint64_t> returned_;  // by the drain
   std::map<LeaseId, Task> tasks_;   // in the order leased
   std::set<LeaseId> done_;          // late copies of these leases are ignored
+  std::set<LeaseId> late_;          // of these, handed back without a drain
   std::deque<LeaseId> done_order_;
   std::optional<wire::BlobFetch> coming_;
   int wrong_ = 0;  // times that what came was not what its digest says, of this one

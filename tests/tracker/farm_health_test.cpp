@@ -1,5 +1,8 @@
 // Whom the farm believes, and who works: canaries, failures of a worker's own, confirmation elsewhere,
 // drains.
+#include <deque>
+#include <optional>
+
 #include "tests/tracker/farm_bench.h"
 #include "workers/agent.h"
 
@@ -7,6 +10,7 @@ namespace lathe::tracker {
 namespace {
 
 using namespace std::chrono_literals;
+using testing::Contains;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
@@ -210,6 +214,79 @@ TEST(AgentCanaries, BeingPausedIsSaidAndNoReasonToLeave) {
   const worker::Actions actions = agent.step(wire::Message(paused), 1s);
   EXPECT_EQ(actions.refused, "no leases for now: why");
   EXPECT_FALSE(actions.exit);
+}
+
+// --- a worker of many cores
+
+/// It builds for many, and runs one at a time: what waits for that is not late by its fault.
+void expect_in_time(Outcome outcome) {
+  constexpr Time kRun = 10s, kWatched = 30min;
+  Bench b;
+  worker::Agent agent({.name = "w", .device = "{}", .backends = {"cpu"}, .canaries = false, .builders = 64},
+                      b.now);
+  b.submit(500);
+  std::deque<wire::Message> to_agent;
+  std::deque<worker::LeaseId> built;
+  std::optional<std::pair<worker::LeaseId, Time>> running;
+  size_t finished = 0;
+  const auto heard = [&] {
+    for (const Outgoing& out : b.last.messages) to_agent.push_back(out.message);
+    finished += b.last.finished.size();
+    EXPECT_THAT(b.sent<wire::Refusal>("p"), IsEmpty());
+    EXPECT_THAT(b.sent<wire::Cancel>("p"), IsEmpty()) << "late";
+  };
+  const auto step = [&](const worker::Event& event) {
+    const worker::Actions actions = agent.step(event, b.now);
+    for (const wire::Lease& lease : actions.build) built.push_back(lease.lease);
+    for (const worker::Run& run : actions.run) running = {run.lease.lease, b.now + kRun};
+    for (const wire::Message& message : actions.send) b.say("p", message), heard();
+  };
+  for (const Time end = b.now + kWatched; b.now < end; b.now += defaults::kTick) {
+    b.step(Tick{});
+    heard();
+    step(worker::Tick{});
+    if (running && b.now >= running->second) {
+      const worker::LeaseId lease = std::exchange(running, std::nullopt)->first;
+      wire::Result report{.outcome = outcome};
+      if (outcome == Outcome::kOk) report.samples = {10};
+      step(worker::Measured{lease, report});
+    }
+    for (; !built.empty(); built.pop_front()) step(worker::Built{built.front(), {}, "", ""});
+    for (; !to_agent.empty(); to_agent.pop_front()) step(to_agent.front());
+  }
+  EXPECT_THAT(b.farm->status(b.now).workers, SizeIs(1));
+  EXPECT_GE(finished, static_cast<size_t>(kWatched / (kRun + 1s)));
+  for (const MemoryJournal::Entry& entry : b.journal.entries())
+    EXPECT_EQ(losses(entry.trial.grants), 0u) << entry.trial.trial;
+}
+
+TEST(WideWorker, MeasuresInTime) { expect_in_time(Outcome::kOk); }
+TEST(WideWorker, IsInTimeWhereAllFail) { expect_in_time(Outcome::kTimeout); }
+
+/// What is short of time comes back, else trackers would be asked for it without end.
+TEST(WideWorker, KeepsWhatHasNoTimeForAllItMayTake) {
+  worker::Agent agent({.name = "w", .device = "{}", .backends = {"cpu"}, .canaries = false}, 0s);
+  agent.step(wire::Message(wire::Welcome{}), 0s);
+  for (const uint64_t id : {1, 2}) {
+    agent.step(wire::Message(
+                   wire::Lease{.lease = id, .limit_ms = 100'000, .evaluation = {.run_limit_seconds = 900}}),
+               0s);
+    agent.step(worker::Built{id, {}, "", ""}, 0s);
+  }
+  const auto handed_back = [](const worker::Actions& actions) {
+    return std::count_if(actions.send.begin(), actions.send.end(), [](const wire::Message& message) {
+      return std::holds_alternative<wire::Drain>(message);
+    });
+  };
+  agent.step(wire::Message(wire::Heartbeat{}), 49s);
+  EXPECT_EQ(handed_back(agent.step(worker::Tick{}, 49s)), 0);
+  const worker::Actions half = agent.step(worker::Tick{}, 50s);
+  EXPECT_EQ(handed_back(half), 1);
+  EXPECT_THAT(half.send, Contains(wire::Message(wire::Drain{{2}}))) << "the other runs";
+  EXPECT_EQ(agent.held(), 1u);
+  const worker::Actions again = agent.step(wire::Message(wire::Lease{.lease = 2, .limit_ms = 50'000}), 55s);
+  EXPECT_EQ(handed_back(again), 1) << "the tracker has not heard it";
+  EXPECT_EQ(agent.held(), 1u);
 }
 
 // --- failures of a worker's own

@@ -186,6 +186,25 @@ TEST(Farm, HoldsOutAgainstAWorkerThatOnlyTakes) {
   EXPECT_THAT(b.sent<wire::Refusal>("r"), SizeIs(1)) << "it stays out";
 }
 
+/// Three leases that passed their time in a year are no reason to expel anybody.
+TEST(Farm, ForgetsLateLeasesOfWhoeverMeasures) {
+  Bench b;
+  b.join("p", "slow at times", 1);
+  for (uint32_t late = 0; late < 3 * defaults::kOverdueToSuspect; ++late) {
+    b.submit(1);
+    const wire::Lease slow = b.lease("p");
+    wire::Lease again;
+    while (again.lease == 0) {
+      b.say("p", wire::Heartbeat{{slow.lease}});
+      b.pass(1s);
+      ASSERT_THAT(b.sent<wire::Refusal>("p"), IsEmpty());
+      for (const wire::Lease& lease : b.sent<wire::Lease>("p")) again = lease;
+    }
+    b.say("p", b.ok(again));
+    ASSERT_THAT(b.last.finished, SizeIs(1));
+  }
+}
+
 /// Of a thousand candidates fifty take their workers away, each time (F5).
 TEST(Farm, FiftyKillersAmongAThousandEndTheJob) {
   constexpr int kTrials = 1000, kEach = 20, kWorkers = 16;
