@@ -22,8 +22,11 @@ bool Farm::wants_builds(const Lane& lane) const {
   if (slots->second == 0) return false;
   size_t ahead = 0;
   // Of whatever owner: runners are shared, so what is ahead for one owner is not ahead for another to add to.
-  const auto same_runners = [&](const Lane& other) {
-    return other.platform == lane.platform && other.device_class == lane.device_class;
+  // Not of other needs: those who meet them all may be few, and builds that others run keep nobody from
+  // building for these.
+  const auto same_runners = [&](Lane other) {
+    other.owner = lane.owner;
+    return other == lane;
   };
   for (const auto& [other, queue] : ready_)
     if (same_runners(other)) ahead += queue.trials.size();

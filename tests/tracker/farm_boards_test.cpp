@@ -109,6 +109,28 @@ TEST_F(Boards, OnlyAsMuchIsBuiltAheadAsTheyTake) {
   EXPECT_THAT(b.sent<wire::Lease>("builder"), SizeIs(2));
 }
 
+/// Builds that wait for whoever takes them are no reason to build nothing for the few who meet some needs.
+TEST_F(Boards, OfSomeNeedsDoNotWaitBehindOthersBuilds) {
+  join_builder("builder", 100);
+  join_board("board", 2);
+  b.say("large", wire::Hello{.worker = "large",
+                             .device = R"({"architecture":"aarch64","memory_bytes":8589934592})",
+                             .backends = {"cpu"},
+                             .runner_only = true});
+  b.say("large", wire::Credit{1});
+  b.submit(10, kTarget);
+  EXPECT_THAT(b.sent<wire::Lease>("builder"), SizeIs(3));
+  const Candidate candidate{.trace = "of a large model"};
+  std::vector<Submission> trials = b.journal.add(1, std::span(&candidate, 1));
+  TrialSpec spec = *trials[0].spec;
+  spec.needs = {{"memory", {int64_t{4} << 30}}};
+  trials[0].spec = std::make_shared<TrialSpec>(spec);
+  b.step(Submit{trials});
+  EXPECT_EQ(b.lease("builder").trial, trials[0].trial);
+  b.submit(10, kTarget);
+  EXPECT_THAT(b.sent<wire::Lease>("builder"), IsEmpty()) << "of those there are as many as they take";
+}
+
 /// A build that the store has dropped while a board was about to get it is made again.
 TEST_F(Boards, WhatIsGoneIsBuiltAgain) {
   b.farm = std::make_unique<Farm>(b.journal.start(), b.now, /*store_bytes=*/20);
