@@ -46,10 +46,16 @@ void put(const Artifact& from, pb::Artifact& to) {
 
 BufferSpec get(const pb::Buffer& from) {
   // Before the casts: an enumerator that does not exist is undefined behaviour further on.
-  if (from.code() > static_cast<uint32_t>(TypeCode::kBool) || from.bits() < 1 || from.bits() > 64)
+  const bool is_known = from.code() <= static_cast<uint32_t>(TypeCode::kBool) && from.bits() <= 64;
+  const DataType dtype = is_known
+                             ? DataType{static_cast<TypeCode>(from.code()), static_cast<uint8_t>(from.bits())}
+                             : DataType{.bits = 0};
+  // Types are those that have a name. Of another width a tensor would write wider elements than it has room
+  // for.
+  if (parse_dtype(to_string(dtype)) != dtype)
     fail("artifact: a buffer of type {}, {} bits", from.code(), from.bits());
   BufferSpec buffer{.shape = {from.shape().begin(), from.shape().end()},
-                    .dtype = {static_cast<TypeCode>(from.code()), static_cast<uint8_t>(from.bits())},
+                    .dtype = dtype,
                     .output = from.output(),
                     .constant = from.constant()};
   int64_t bytes = buffer.dtype.bytes();

@@ -279,6 +279,11 @@ TEST(Jobs, MalformedIsAnError) {
   refused([](Artifact& a) { a.made[0].shape = {-4}; });
   refused([](Artifact& a) { a.made.clear(), a.main.params = a.prologue->params = {0}; });
   refused([](Artifact& a) { a.prologue.reset(); });
+  // Tensors of these write wider elements than they have room for.
+  for (const DataType& strange :
+       {DataType{TypeCode::kFloat, 8}, DataType{TypeCode::kInt, 24}, DataType{TypeCode::kUInt, 63},
+        DataType{TypeCode::kBFloat, 32}, DataType{TypeCode::kBool, 1}, DataType{TypeCode::kHandle, 64}})
+    refused([&](Artifact& a) { a.buffers[0].dtype = strange; });
 }
 
 // The same kernel again and again, alone and with builders beside it that keep every core busy: printed,
