@@ -1,5 +1,3 @@
-#include <sys/stat.h>
-
 #include <cerrno>
 #include <cstdlib>
 #include <filesystem>
@@ -248,8 +246,12 @@ void require_known(Store& store, const PackFilter& filter) {
 
 /// Of a new folder, where mkdtemp(3) keeps all others out: a pack is for them.
 fs::perms usual_permissions() {
-  const mode_t mask = umask(0);
-  umask(mask);
+  // umask(2) tells what it was by setting another, with which other threads would create their files
+  // meanwhile; proc(5) tells it since Linux 4.7.
+  std::ifstream status("/proc/self/status");
+  unsigned mask = 0077;
+  for (std::string line; std::getline(status, line);)
+    if (line.starts_with("Umask:")) mask = static_cast<unsigned>(std::stoul(line.substr(6), nullptr, 8));
   return static_cast<fs::perms>(0777 & ~mask);
 }
 

@@ -3,6 +3,7 @@
 #include "db/pack.h"
 
 #include <sys/resource.h>
+#include <sys/stat.h>
 
 #include <csignal>
 #include <filesystem>
@@ -409,6 +410,10 @@ TEST_F(PackTest, AnExportIsAllOrNothing) {
   EXPECT_THAT(thrown_by([&] { exported("a.pack"); }), HasSubstr("a.pack exists; a pack is a new folder"));
   EXPECT_THAT(thrown_by([&] { exported("none/a.pack"); }), HasSubstr("cannot write"));
   EXPECT_FALSE(std::filesystem::exists(folder_ / "a.pack.partial"));
+  const mode_t before = umask(027);
+  exported("b.pack");
+  EXPECT_EQ(umask(before), 027u);
+  EXPECT_EQ(std::filesystem::status(folder_ / "b.pack").permissions(), std::filesystem::perms(0750));
 }
 
 /// While the export runs others write: it holds what there was at one moment.

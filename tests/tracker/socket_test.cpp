@@ -8,6 +8,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <csignal>
 #include <filesystem>
 #include <string>
@@ -99,13 +100,30 @@ TEST(Socket, AFileIsForItsOwnerAlone) {
     Server server("ipc://" + path, std::nullopt);
     struct stat found {};
     ASSERT_EQ(stat(path.c_str(), &found), 0);
-    EXPECT_EQ(found.st_mode & 0777, 0600u);
+    EXPECT_EQ(found.st_mode & 0777, 0700u);
     EXPECT_EQ(umask(0), 0u) << "it is as it was";
   }
   umask(before);
   EXPECT_EQ(message_of("ipc://@lathe"),
             "cannot listen on ipc://@lathe: a socket without a file lets in every user of this machine; name "
             "a path");
+}
+
+/// The mode of what a process creates is one for all its threads.
+TEST(Socket, FoldersThatAreMadeMeanwhileCanBeEntered) {
+  const TemporaryFolder folder;
+  std::atomic<bool> stop = false;
+  std::jthread makes([&] {
+    for (const std::string path = folder / "folder"; !stop;) {
+      struct stat made {};
+      ASSERT_EQ(mkdir(path.c_str(), 0777), 0);
+      ASSERT_EQ(stat(path.c_str(), &made), 0);
+      ASSERT_EQ(rmdir(path.c_str()), 0);
+      ASSERT_EQ(made.st_mode & 0700, 0700u);
+    }
+  });
+  for (int i = 0; i < 300; ++i) Server(fmt::format("ipc://{}/{}", folder.path(), i), std::nullopt);
+  stop = true;
 }
 
 /// What comes while nobody reads it waits its turn, and of one that says too much only so much does.

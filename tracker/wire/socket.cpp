@@ -211,10 +211,11 @@ bool is_local(const std::string& endpoint) {
 // --- the tracker's end
 
 /// Whoever may write to a socket's file may connect, and over ipc:// nothing is bounded but by that. From the
-/// beginning: who is in stays in. What other threads create meanwhile is their user's own, too.
+/// beginning: who is in stays in. What other threads create meanwhile is their user's own, too, and folders
+/// among it can be entered.
 class OwnerOnly {
  public:
-  OwnerOnly() : before_(umask(0177)) {}
+  OwnerOnly() : before_(umask(0077)) {}
   ~OwnerOnly() { umask(before_); }
   OwnerOnly(const OwnerOnly&) = delete;
   OwnerOnly& operator=(const OwnerOnly&) = delete;
@@ -324,7 +325,8 @@ void Server::listen() {
       limits_over(endpoint_, {defaults::kHeldOfOne, keys_ ? defaults::kHeldWithKeys : defaults::kHeldOfAll}),
       [this] { return put_aside(); });
   try {
-    const OwnerOnly mode;
+    std::optional<OwnerOnly> mode;
+    if (endpoint_.starts_with(kIpc)) mode.emplace();
     router.bind(endpoint_);
   } catch (const zmq::error_t& error) {
     fail("cannot listen on {}: {}", endpoint_, error.what());
