@@ -52,19 +52,40 @@ std::string read_token(const std::string& file) {
 // A tracker that is none, or has become hostile, is to fill neither memory nor disk. The longest honest
 // answer is a page of trials, the longest event a schedule.
 constexpr size_t kAnswerBytes = 256 << 20, kEventBytes = 32 << 20;
+constexpr size_t kReasonBytes = 64 << 10;  // of a refusal
+
+bool is_success(long status) { return status >= 200 && status < 300; }
+
+/// Of an answer that is no success, and so the reason why. False when there is more of it than of any.
+bool add_reason(std::string& reason, std::string_view bytes) {
+  reason += bytes.substr(0, kReasonBytes - reason.size());
+  return reason.size() < kReasonBytes;
+}
+
+long status_of(CURL* curl) {
+  long status = 0;
+  curl_easy_getinfo(curl, CURLINFO_RESPONSE_CODE, &status);
+  return status;
+}
 
 /// What a tracker sends, up to a limit, for curl, to which a byte is an element of size 1
 /// (CURLOPT_WRITEFUNCTION).
 struct Received {
   size_t limit;
-  FILE* file = nullptr;  // where it goes; null: into `body`
+  FILE* file = nullptr;  // where it goes; null: into `body`, as does what is no success
+  CURL* curl = nullptr;  // of the request
   std::string body = {};
   size_t bytes = 0;
   bool too_long = false;
-  int unwritten = 0;  // an errno: why the file takes no more
+  bool refused = false;  // at such length that the rest was not waited for
+  int unwritten = 0;     // an errno: why the file takes no more
 
   static size_t take(char* bytes, size_t, size_t count, void* received) {
     auto& self = *static_cast<Received*>(received);
+    if (!is_success(status_of(self.curl))) {
+      self.refused = !add_reason(self.body, {bytes, count});
+      return self.refused ? 0 : count;
+    }
     self.bytes += count;
     self.too_long = self.bytes > self.limit;
     // Any other number than `count` has curl end the request.
@@ -151,6 +172,7 @@ struct ServiceClient::Impl {
   long perform(Call& call, Received* received = nullptr) const {
     call.set(CURLOPT_HTTPHEADER, call.headers);
     if (received) {
+      received->curl = call.curl;
       call.set(CURLOPT_WRITEFUNCTION, Received::take);
       call.set(CURLOPT_WRITEDATA, received);
     }
@@ -158,14 +180,12 @@ struct ServiceClient::Impl {
     if (received && received->too_long)
       throw ServiceError(fmt::format("{}: its answer is longer than {} MiB", url, received->limit >> 20));
     if (received && received->unwritten) return 0;
-    if (code != CURLE_OK) throw ServiceError(problem_of(call, code));
-    long status = 0;
-    curl_easy_getinfo(call.curl, CURLINFO_RESPONSE_CODE, &status);
-    return status;
+    if (code != CURLE_OK && !(received && received->refused)) throw ServiceError(problem_of(call, code));
+    return status_of(call.curl);
   }
 
   void require_success(long status, const std::string& body) const {
-    if (status >= 200 && status < 300) return;
+    if (is_success(status)) return;
     // A proxy in front of the tracker may answer with a page of its own: then the status alone is told.
     const json answer = parse_bounded_json(body, kAnswerDepth, "an answer");
     const std::string text = answer.is_object() && answer.contains("error") && answer["error"].is_string()
@@ -267,10 +287,7 @@ void ServiceClient::download(const std::string& path, const std::string& file) {
     Received received{.limit = defaults::kFetchedLimit, .file = bytes.get()};
     const long status = impl_->perform(call, &received);
     if (received.unwritten) fail_to_write(file, received.unwritten);
-    if (status != 200) {
-      if (fflush(bytes.get()) != 0) fail_to_write(file, errno);
-      impl_->require_success(status, read_file(partial));
-    }
+    impl_->require_success(status, received.body);
     if (fflush(bytes.get()) != 0) fail_to_write(file, errno);
     // Whoever opens the file meanwhile finds the old one or the new one, whole (rename(2)).
     std::filesystem::rename(partial, file);
@@ -291,13 +308,12 @@ struct EventReader {
   std::string rest, id, last_id, refusal;
   ServiceClient::Event event;
   bool over = false, heard = false;
+  bool refused = false;        // as Received::refused
   std::exception_ptr failure;  // on_event's
 
   void take(std::string_view bytes) {
-    long status = 0;
-    curl_easy_getinfo(curl, CURLINFO_RESPONSE_CODE, &status);
-    if (status >= 400) {  // no stream: JSON that says why
-      refusal += bytes;
+    if (status_of(curl) >= 400) {  // no stream: JSON that says why
+      refused = !add_reason(refusal, bytes);
       return;
     }
     rest += bytes;
@@ -332,7 +348,7 @@ size_t read_events(char* bytes, size_t, size_t count, void* reader) {
     self.failure = std::current_exception();
   }
   // Any other number than `count` has curl end the request with a write error (CURLOPT_WRITEFUNCTION(3)).
-  return self.over || self.failure ? 0 : count;
+  return self.over || self.refused || self.failure ? 0 : count;
 }
 
 /// curl asks about once a second even where nothing arrives: so Ctrl-C ends a silent stream too.
@@ -367,13 +383,12 @@ void ServiceClient::follow(const std::string& path, const std::function<bool(con
     reader.refusal.clear();
     reader.event = {};
     reader.id = reader.last_id;
-    reader.heard = false;
+    reader.heard = reader.refused = false;
     const CURLcode code = curl_easy_perform(call.curl);
     // Before curl's code, which would call it a failed write.
     if (reader.failure) std::rethrow_exception(reader.failure);
     if (reader.over || stop()) return;
-    long status = 0;
-    curl_easy_getinfo(call.curl, CURLINFO_RESPONSE_CODE, &status);
+    const long status = status_of(call.curl);
     const bool away = is_of_a_gateway(status);
     if (status >= 400 && !away) impl_->require_success(status, reader.refusal);
     // It has told all there is. One that goes away ends its stream the same way, so whoever was told

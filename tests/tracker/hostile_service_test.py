@@ -102,11 +102,48 @@ def answers_without_end(folder):
     server.shutdown()
 
 
+class EndlessRefusal(http.server.BaseHTTPRequestHandler):
+    """Says for ever why it answers nothing."""
+
+    sent = 0
+
+    def do_GET(self):
+        if self.path == "/v1/jobs/1":
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(b'{"id": "1", "model": "m", "state": "done"}')
+            return
+        self.send_response(500)
+        self.end_headers()
+        try:
+            for _ in range(256):
+                self.wfile.write(b"x" * (1 << 20))
+                EndlessRefusal.sent += 1 << 20
+        except OSError:
+            pass
+
+    def log_message(self, *_):
+        pass
+
+
+def refusals_without_end(folder):
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), EndlessRefusal)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    for words in (["jobs"], ["watch", "1"], ["fetch", "1", "--out", "out"]):
+        EndlessRefusal.sent = 0
+        done = subprocess.run([TUNE, *words, "--tracker", f"http://127.0.0.1:{server.server_port}"], capture_output=True,
+                              text=True, timeout=180, cwd=folder, preexec_fn=limited)
+        check(done.returncode == 5 and "HTTP status 500" in done.stderr, f"tune {words[0]}: {done.returncode} {done.stderr[:300]}")
+        check(EndlessRefusal.sent < 128 << 20, f"tune {words[0]} reads {EndlessRefusal.sent} bytes of a refusal")
+    check(not os.path.exists(f"{folder}/out") or not os.listdir(f"{folder}/out"), "a refusal was written")
+    server.shutdown()
+
+
 def main():
-    for attack in (clients_of_a_hostile_tracker, answers_without_end):
+    for attack in (clients_of_a_hostile_tracker, answers_without_end, refusals_without_end):
         with tempfile.TemporaryDirectory() as folder:
             attack(folder)
-    print("2 attacks held off")
+    print("3 attacks held off")
 
 
 if __name__ == "__main__":
