@@ -92,21 +92,33 @@ void ContentStore::take_up_files() {
 void ContentStore::keep(const std::string& digest, std::string_view bytes) {
   // The same name is the same bytes.
   if (find(digest)) return;
+  std::string path;
+  std::error_code failure;
   try {
-    make_folder();
+    path = path_of_incoming();
     make_room(counted(bytes.size()));
     // Not to last beyond the tracker, so it need not reach the disk.
-    std::ofstream file(path_of(digest), std::ios::binary);
+    std::ofstream file(path, std::ios::binary);
     file.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
     file.close();
     if (!file) fail("cannot write {}", path_of(digest));
+    // Under its digest a blob is whole, or not there.
+    fs::rename(path, path_of(digest), failure);
+    if (failure) fail("cannot write {}: {}", path_of(digest), failure.message());
   } catch (const Error& error) {
+    fs::remove(path, failure);
     // As when the database cannot grow: the disk's failure, which may pass, and nobody's who asked for it.
     throw db::DatabaseError(error.what());
   }
   bytes_ += counted(bytes.size());
   owned_[""] += counted(bytes.size());
   enter(digest, bytes.size(), "");
+}
+
+/// Under no digest: what a crash leaves of it is removed when a store takes up the folder.
+std::string ContentStore::path_of_incoming() {
+  make_folder();
+  return path_of(fmt::format("incoming-{}", ++incoming_));
 }
 
 void ContentStore::enter(const std::string& digest, uint64_t bytes, const std::string& owner) {
@@ -196,10 +208,7 @@ std::optional<uint64_t> ContentStore::find(const std::string& digest) {
 }
 
 ContentStore::Incoming::Incoming(ContentStore& store, Owner owner)
-    : store_(store),
-      owner_(std::move(owner)),
-      // Under no digest: what a crash leaves of it is removed when a store takes up the folder.
-      path_((store.make_folder(), store.path_of(fmt::format("incoming-{}", ++store.incoming_)))) {
+    : store_(store), owner_(std::move(owner)), path_(store.path_of_incoming()) {
   file_.open(path_, std::ios::binary);
   if (!file_) fail("cannot write {}", path_);
 }

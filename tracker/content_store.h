@@ -111,6 +111,8 @@ class ContentStore {
   std::string path_of(const std::string& name) const { return settings_.folder + "/" + name; }
   /// Beside the blob, with the owner's name; where it belongs to nobody, there is none.
   std::string owner_path_of(const std::string& digest) const { return path_of(digest) + ".owner"; }
+  /// Of the next blob that comes, in a folder that is there.
+  std::string path_of_incoming();
   void make_folder();
   void take_up_files();
   /// What a blob of so many bytes counts as, in the limits and all sums below. There is one of none.

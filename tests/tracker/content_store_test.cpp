@@ -1,10 +1,12 @@
 #include "tracker/content_store.h"
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <csignal>
 #include <filesystem>
 #include <vector>
 
@@ -61,8 +63,28 @@ TEST(ContentStore, FailsAsADatabaseDoes) {
   store.keep(kA, "a");
   fs::create_directories(parent / ("artifacts/" + kB));
   EXPECT_THROW(store.keep(kB, "b"), db::DatabaseError);
+  EXPECT_EQ(std::distance(fs::directory_iterator(parent / "artifacts"), fs::directory_iterator()), 2)
+      << "nothing stays of what was on its way";
   ContentStore small({.folder = parent / "small", .limit_bytes = 1});
   EXPECT_THROW(small.keep(kA, "ab"), db::DatabaseError);
+}
+
+/// Else a runner would get half of it, and nobody would count the rest.
+TEST(ContentStore, HoldsNothingHalf) {
+  TemporaryFolder parent;
+  ContentStore store({.folder = parent / "artifacts"});
+  const std::string large(1 << 20, 'l'), digest = sha256(large);
+  std::signal(SIGXFSZ, SIG_IGN);
+  rlimit usual;
+  ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &usual), 0);
+  const rlimit full{1 << 16, usual.rlim_max};
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &full), 0);
+  EXPECT_THROW(store.keep(digest, large), db::DatabaseError);
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &usual), 0);
+  EXPECT_EQ(store.read(digest, 0, 10), "");
+  EXPECT_TRUE(fs::is_empty(parent / "artifacts"));
+  store.keep(digest, large);
+  EXPECT_EQ(store.find(digest), large.size());
 }
 
 TEST(ContentStore, TrustsNoFileThatItFinds) {
