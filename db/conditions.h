@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "core/support/record_limits.h"
 #include "db/database.h"
 #include "db/records.h"
 
@@ -25,7 +26,7 @@ inline constexpr ConditionColumn kConditions[] = {
      std::numeric_limits<double>::max()},
     {"disturbed", &Conditions::disturbed, 0, 1},
     {"canary", &Conditions::canary, 0, std::numeric_limits<double>::max()},
-    {"celsius", &Conditions::celsius, -273.15, 10'000},
+    {"celsius", &Conditions::celsius, limits::kColdest, limits::kHottest},
     {"timer_seconds", &Conditions::timer_seconds, 0, 1},
 };
 

@@ -1,23 +1,16 @@
 #include "db/fields.h"
 
-#include <algorithm>
 #include <cmath>
 
 #include "core/support/bounded_json.h"
 #include "core/support/digest.h"
 #include "core/support/error.h"
+#include "core/support/printable.h"
 
 namespace lathe::db {
 namespace {
 constexpr int kDepth = 6;  // of a line: its confirmations' samples are in the fourth level
-constexpr size_t kMostSamples = 100'000;
 }  // namespace
-
-// By bytes: those of UTF-8 beyond ASCII are 0x80 and above, and pass.
-bool is_printable(std::string_view text) {
-  return std::all_of(text.begin(), text.end(),
-                     [](char c) { return static_cast<unsigned char>(c) >= 0x20 && c != 0x7f; });
-}
 
 Fields::Fields(const std::string& line) : Fields(parse_bounded_json(line, kDepth, "the line")) {}
 
@@ -42,7 +35,7 @@ std::string Fields::text(const char* key, size_t limit) const {
 
 std::string Fields::name(const char* key, size_t limit) const {
   std::string name = text(key, limit);
-  if (!is_printable(name)) fail("`{}` has characters that cannot be shown", key);
+  if (has_control_characters(name)) fail("`{}` has characters that cannot be shown", key);
   return name;
 }
 
@@ -72,8 +65,8 @@ double Fields::number(const char* key, double least) const {
 
 std::vector<float> Fields::samples(const char* key) const {
   const nlohmann::json& list = at(key);
-  if (!list.is_array() || list.empty() || list.size() > kMostSamples)
-    fail("`{}` must be 1 .. {} numbers", key, kMostSamples);
+  if (!list.is_array() || list.empty() || list.size() > limits::kSamples)
+    fail("`{}` must be 1 .. {} numbers", key, limits::kSamples);
   std::vector<float> samples;
   for (const nlohmann::json& value : list) {
     // As float, which is what is stored: a double that rounds to 0 or infinity is refused here.

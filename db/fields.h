@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "core/support/record_limits.h"
+
 namespace lathe::db {
 
 class Fields {
@@ -15,7 +17,7 @@ class Fields {
 
   bool has(const char* key) const { return object_.contains(key); }
   /// At most `limit` bytes; of a name none that moves a terminal's cursor or colours it.
-  std::string name(const char* key, size_t limit = 1024) const;
+  std::string name(const char* key, size_t limit = limits::kName) const;
   std::string text(const char* key, size_t limit) const;
   /// 64 hexadecimal digits.
   std::string digest(const char* key) const;
@@ -32,8 +34,5 @@ class Fields {
   const nlohmann::json& at(const char* key) const;
   nlohmann::json object_;
 };
-
-/// Whether a terminal shows it as it is.
-bool is_printable(std::string_view text);
 
 }  // namespace lathe::db

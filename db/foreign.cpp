@@ -7,6 +7,7 @@
 #include "core/support/bounded_json.h"
 #include "core/support/digest.h"
 #include "core/support/error.h"
+#include "core/support/printable.h"
 #include "db/fields.h"
 
 namespace lathe::db {
@@ -41,7 +42,7 @@ const json& field(const json& object, const char* key) {
 std::string text_of(const json& value, const char* what) {
   if (!value.is_string()) fail("{} must be a string", what);
   std::string text = value.get<std::string>();
-  if (!is_printable(text)) fail("{} has characters that cannot be shown", what);
+  if (has_control_characters(text)) fail("{} has characters that cannot be shown", what);
   return text;
 }
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "core/support/digest.h"
+#include "core/support/record_limits.h"
 
 namespace lathe::db {
 
@@ -14,9 +15,9 @@ namespace lathe::db {
 class Lines {
  public:
   /// Longer lines are cut there: no record is so long.
-  static constexpr size_t kLongest = 4 << 20;
+  static constexpr size_t kLongest = limits::kLine;
   /// What goes on for longer than that is no line, and no log: a hole in a file may be of terabytes.
-  static constexpr size_t kNoLine = 16 * kLongest;
+  static constexpr size_t kNoLine = 2 * kLongest;
 
   /// Throws Error for a file that cannot be read, is none (a folder, a device), or is a Python pickle:
   /// reading one runs what it says.

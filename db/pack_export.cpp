@@ -32,10 +32,9 @@ constexpr std::string_view kChosen =
     "AND (?2 = '' OR workload IN (SELECT workload FROM chosen_task))) ";
 
 /// Throws Error for what no import takes.
-void require_short(size_t bytes) {
-  if (bytes > Lines::kLongest)
-    fail("a record of {} MiB cannot be exported: no import takes more than {}", bytes >> 20,
-         Lines::kLongest >> 20);
+void require_within(size_t size, size_t most, const char* what, const char* unit = "bytes") {
+  if (size > most)
+    fail("a {} of {} {} cannot be exported: no import takes more than {}", what, size, unit, most);
 }
 
 /// One file of JSON lines.
@@ -46,7 +45,7 @@ class LineFile {
   void add(const json& line) {
     // The one place where an export may differ from the rows: bytes that are no UTF-8.
     const std::string text = json_line(line) + "\n";
-    require_short(text.size());
+    require_within(text.size(), limits::kLine, "record");
     digest_.add(text);
     file_ << text;
     ++lines_;
@@ -97,15 +96,16 @@ class Exporter {
   }
 
  private:
-  // Before it is turned into a line, which takes ten times the memory.
-  static std::string text(Query& row) {
+  /// The next column of the row as `key`.
+  // Bounded before it is turned into a line, which takes ten times the memory.
+  static void add_text(json& line, const char* key, Query& row, size_t most = limits::kName) {
     std::string text = row.text();
-    require_short(text.size());
-    return text;
+    require_within(text.size(), most, key);
+    line[key] = std::move(text);
   }
   static json samples(Query& row) {
     const std::vector<float> samples = row.floats();
-    require_short(samples.size() * sizeof(float));
+    require_within(samples.size(), limits::kSamples, "measurement", "samples");
     return samples_json(samples);
   }
 
@@ -119,14 +119,13 @@ class Exporter {
                             "system, details FROM device WHERE id IN (SELECT device FROM chosen) "
                             "ORDER BY fingerprint");
          row.step();) {
-      json line{{"fingerprint", text(row)}, {"host", text(row)}};
-      line["model"] = text(row);
-      line["architecture"] = text(row);
-      line["features"] = text(row);
+      json line;
+      for (const char* name : {"fingerprint", "host", "model", "architecture"}) add_text(line, name, row);
+      add_text(line, "features", row, limits::kTarget);
       line["cores"] = row.integer();
       line["memory_bytes"] = row.integer();
-      line["system"] = text(row);
-      line["details"] = text(row);
+      add_text(line, "system", row);
+      add_text(line, "details", row, limits::kDetails);
       file.add(line);
     }
     return file.finish(manifest_);
@@ -137,8 +136,9 @@ class Exporter {
     for (Query row = select("SELECT digest, text FROM workload WHERE id IN (SELECT workload FROM chosen) "
                             "OR id IN (SELECT workload FROM chosen_task) ORDER BY digest");
          row.step();) {
-      json line{{"digest", text(row)}};
-      line["text"] = text(row);
+      json line;
+      add_text(line, "digest", row);
+      add_text(line, "text", row, limits::kText);
       file.add(line);
     }
     return file.finish(manifest_);
@@ -154,18 +154,19 @@ class Exporter {
       // Ids order nothing: they are only for the inner query.
       const ModelId model = row.integer();
       const TargetId target = row.integer();
-      // Each column by a statement of its own: they are read in order, and arguments of a call need not be.
-      json line{{"name", text(row)}, {"tasks", json::array()}};
-      line["digest"] = text(row);
-      line["target"] = text(row);
+      json line{{"tasks", json::array()}};
+      add_text(line, "name", row);
+      add_text(line, "digest", row);
+      add_text(line, "target", row, limits::kTarget);
       line["added_ms"] = row.integer();
       for (Query task = database_.query("SELECT workload.digest, name, calls FROM model_task "
                                         "JOIN workload ON workload.id = workload "
                                         "WHERE model = ? AND target = ? ORDER BY position",
                                         {model, target});
            task.step();) {
-        json each{{"workload", text(task)}};
-        each["name"] = text(task);
+        json each;
+        add_text(each, "workload", task);
+        add_text(each, "name", task);
         each["calls"] = task.integer();
         line["tasks"].push_back(std::move(each));
       }
@@ -189,15 +190,16 @@ class Exporter {
              "device.fingerprint, m.threads, m.recorded_ms, candidate.trace");
          row.step();) {
       const MeasurementId id = row.integer();
-      json line{{"workload", text(row)}};
-      line["target"] = text(row);
-      line["device"] = text(row);
+      json line;
+      add_text(line, "workload", row);
+      add_text(line, "target", row, limits::kTarget);
+      add_text(line, "device", row);
       line["threads"] = row.integer();
-      line["trace"] = text(row);
+      add_text(line, "trace", row, limits::kText);
       line["samples"] = samples(row);
       line["relative_error"] = row.real();
-      line["compiler"] = text(row);
-      line["revision"] = text(row);
+      add_text(line, "compiler", row);
+      add_text(line, "revision", row);
       line["recorded_ms"] = row.integer();
       add_conditions(line, read_conditions(row));
       line["confirmations"] = confirmations(id);

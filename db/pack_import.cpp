@@ -17,8 +17,6 @@
 namespace lathe::db {
 namespace {
 
-// Far above what our programs write; a pack comes from a stranger, and a line is in memory whole.
-constexpr size_t kTextLimit = 2 << 20, kDetailsLimit = 64 << 10, kTargetLimit = 16 << 10;
 constexpr int64_t kDay = 24 * 3600 * 1000;
 constexpr int64_t kMostLines = int64_t{1} << 40;
 /// Rows a transaction: another writer waits for milliseconds.
@@ -58,10 +56,11 @@ Conditions read_conditions(const Fields& line) {
 PackMeasurement read_measurement(const Fields& line) {
   // By the digest of its text, the target's name, the device's fingerprint: what is the same
   // in every database.
-  PackMeasurement read{line.digest("workload"), line.name("target", kTargetLimit), line.digest("device"), {}};
+  PackMeasurement read{
+      line.digest("workload"), line.name("target", limits::kTarget), line.digest("device"), {}};
   Measurement& m = read.record.measurement;
   m.threads = static_cast<int>(line.integer("threads", 1, kMostThreads));
-  m.trace = line.text("trace", kTextLimit);
+  m.trace = line.text("trace", limits::kText);
   m.samples = line.samples("samples");
   m.relative_error = line.number("relative_error", 0);
   m.compiler = line.name("compiler");
@@ -202,13 +201,14 @@ class Checker {
     Device device{.host = line.name("host"),
                   .model = line.name("model"),
                   .architecture = line.name("architecture"),
-                  .features = line.name("features", kTargetLimit),
+                  .features = line.name("features", limits::kTarget),
                   .cores = static_cast<int>(line.integer("cores", 1, 1 << 20)),
                   .memory_bytes = line.integer("memory_bytes", 0, INT64_MAX),
                   .system = line.name("system"),
-                  .details = line.text("details", kDetailsLimit)};
+                  .details = line.text("details", limits::kDetails)};
     // It is kept as text and parsed by others, who count on its depth.
-    if (!parse_bounded_json(device.details, 8, "`details`").is_object()) fail("`details` must be an object");
+    if (!parse_bounded_json(device.details, limits::kDetailsDepth, "`details`").is_object())
+      fail("`details` must be an object");
     const std::string print = fingerprint(device);
     // So that no pack enters times under another machine's name by a slip; whoever forges can compute it too.
     if (print != line.digest("fingerprint")) fail("`fingerprint` is not the device's");
@@ -218,7 +218,7 @@ class Checker {
   void workload(const Fields& line) {
     // The digest, the work and the bytes are computed here: what the pack says of them is compared.
     // Reads and checks the program: what cannot be parsed here will never be compiled.
-    Workload workload = meaning_.workload(line.text("text", kTextLimit));
+    Workload workload = meaning_.workload(line.text("text", limits::kText));
     if (workload.digest != line.digest("digest")) fail("`digest` is not the text's");
     // The key is taken from what is moved.
     std::string digest = workload.digest;
@@ -238,7 +238,7 @@ class Checker {
   void model(const Fields& line) {
     PackModel model{.name = line.name("name"),
                     .digest = line.digest("digest"),
-                    .target = line.name("target", kTargetLimit),
+                    .target = line.name("target", limits::kTarget),
                     .added_ms = line.integer("added_ms", 0, latest_ms_)};
     know_target(model.target);
     TaskList list;
@@ -263,7 +263,7 @@ class Checker {
     // Not looked for in the database: a pack stands for itself.
     if (!devices.contains(read.device)) fail("the pack has no device {}", read.device);
     know_target(read.target);
-    // As a tracker does with a worker's result (Farm::disbelief).
+    // As a tracker does with a worker's result (Farm::impossible_time).
     require_believable(read, meaning_.fastest_seconds(workload.flops, read.target, m.threads));
     if (const auto program = meaning_.program(workload, m.trace))
       spool.add(text, *program);

@@ -92,15 +92,11 @@ inline constexpr uint64_t kHeldOfOne = 2 << 20, kHeldOfAll = 4 << 20;
 inline constexpr uint64_t kHeldWithKeys = 16 << 20;  // of all; encrypted, no frame is smaller than 35 bytes
 inline constexpr size_t kHeldAside = 64 << 20;       // of all, taken while a commit waits for its disk
 inline constexpr uint64_t kHeldFromTracker = 24 << 20;  // a frame, and what a worker has no time for
-inline constexpr size_t kTextLimit = 8 << 20;           // workload, trace
-inline constexpr size_t kDeviceLimit = 16 << 10;        // a device's JSON, of this depth
-inline constexpr int kDeviceDepth = 8;                  // as of packs (db/pack_import.cpp)
-inline constexpr size_t kDeviceNameLimit = 1024;        // of each of its names; so too
-inline constexpr size_t kDeviceTargetLimit = 2048;      // its target: PostgreSQL indexes no more than 2,704
-inline constexpr size_t kNameLimit = 256;               // worker, backend
-inline constexpr size_t kTargetLimit = 16 << 10;        // target: LLVM feature lists are long
-inline constexpr size_t kMessageLimit = 16 << 10;       // error text
-inline constexpr size_t kSamplesLimit = 100000;
+// What is kept of a message is within core/support/record_limits.h besides.
+inline constexpr size_t kDeviceLimit = 16 << 10;    // a device's JSON: less than was taken once
+inline constexpr size_t kDeviceTargetLimit = 2048;  // its target: PostgreSQL indexes no more than 2,704
+inline constexpr size_t kNameLimit = 256;           // worker, backend
+inline constexpr size_t kMessageLimit = 16 << 10;   // error text
 inline constexpr size_t kHoldingLimit = 4096;
 inline constexpr size_t kDimsLimit = 64;         // of a race
 inline constexpr size_t kBlobLimit = 16 << 20;   // a built candidate

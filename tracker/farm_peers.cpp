@@ -6,6 +6,7 @@
 #include "core/support/bounded_json.h"
 #include "core/support/digest.h"
 #include "core/support/error.h"
+#include "core/support/record_limits.h"
 #include "tracker/defaults.h"
 #include "tracker/device_class.h"
 #include "tracker/farm.h"
@@ -181,7 +182,7 @@ void Farm::greet(const Peer& peer, const wire::Hello& hello, const std::string& 
   worker.device_class = device_class_of(hello.device).name;
   worker.properties = properties_of(hello.device);
   worker.backends = hello.backends;
-  const nlohmann::json device = parse_bounded_json(hello.device, kDeviceDepth, "hello.device");
+  const nlohmann::json device = parse_bounded_json(hello.device, limits::kDetailsDepth, "hello.device");
   // Builds are filed under it (builds_): code of another release of the compiler is other code.
   worker.revision = string_member(device, "revision");
   worker.platforms = platforms_of(hello.backends, device);

@@ -8,6 +8,7 @@
 
 #include "core/support/bounded_json.h"
 #include "core/support/error.h"
+#include "core/support/record_limits.h"
 #include "core/support/text.h"
 #include "core/tir/dims.h"
 #include "core/tir/roofline.h"
@@ -196,8 +197,8 @@ class StoreJournal final : public Journal {
         recipe.evaluation.threads = static_cast<uint32_t>(trial.threads);
         if (const std::string fault = wire::fault_of(recipe.evaluation); !fault.empty())
           fail("its settings cannot be: {}", fault);
-        if (trial.trace.size() > defaults::kTextLimit)
-          fail("its trace has {} bytes, more than the limit of {}", trial.trace.size(), defaults::kTextLimit);
+        if (trial.trace.size() > limits::kText)
+          fail("its trace has {} bytes, more than the limit of {}", trial.trace.size(), limits::kText);
         recipe.trace = std::move(trial.trace);
       } catch (const std::exception& error) {  // its row; where it is the disk, the next commit says so
         recipe.problem = error.what();

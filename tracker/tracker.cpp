@@ -12,6 +12,7 @@
 #include <thread>
 
 #include "core/support/error.h"
+#include "core/support/record_limits.h"
 #include "tracker/carry_out.h"
 #include "tracker/content_store.h"
 #include "tracker/defaults.h"
@@ -31,12 +32,12 @@ Time monotonic_now() {
 
 /// Why no worker would read a lease of it, which is the submitter's mistake; "" when all would.
 std::string unreadable(const Candidate& candidate, const TrialSpec& spec) {
-  if (candidate.trace.size() > kTextLimit || spec.workload->size() > kTextLimit)
+  if (candidate.trace.size() > limits::kText || spec.workload->size() > limits::kText)
     return fmt::format("a candidate's workload has {} bytes and its trace {}, more than the limit of {}",
-                       spec.workload->size(), candidate.trace.size(), kTextLimit);
-  if (spec.target.size() > kTargetLimit)
+                       spec.workload->size(), candidate.trace.size(), limits::kText);
+  if (spec.target.size() > limits::kTarget)
     return fmt::format("a target's text has {} bytes, more than the limit of {}", spec.target.size(),
-                       kTargetLimit);
+                       limits::kTarget);
   return wire::fault_of(candidate.evaluation);
 }
 

@@ -4,6 +4,7 @@
 
 #include "core/support/digest.h"
 #include "core/support/error.h"
+#include "core/support/record_limits.h"
 #include "jobs.pb.h"
 #include "tracker/defaults.h"
 
@@ -206,7 +207,7 @@ Reply decode_reply(std::string_view bytes) {
   const auto message = parse<pb::Reply>(bytes);
   // A child runs code that nobody has vetted: what a tracker would refuse goes no further.
   if (message.outcome() >= kOutcomeNames.size()) fail("reply: outcome {}", message.outcome());
-  if (static_cast<size_t>(message.samples_size()) > defaults::kSamplesLimit)
+  if (static_cast<size_t>(message.samples_size()) > limits::kSamples)
     fail("reply: {} samples", message.samples_size());
   for (float sample : message.samples())
     if (!(sample >= 0) || !std::isfinite(sample)) fail("reply: a sample of {} s", sample);

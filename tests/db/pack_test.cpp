@@ -304,9 +304,11 @@ TEST_F(PackTest, NothingInALineIsTrusted) {
       {"measurements.jsonl", [](auto& row) { row["workload"] = "mm"; }, "`workload` must be 64 hexadecimal"},
       {"measurements.jsonl", [](auto& row) { row["target"] = "gpu"; }, "`gpu` is no target"},
       {"measurements.jsonl", [](auto& row) { row["trace"] = "broken"; }, "the trace cannot be read"},
-      {"measurements.jsonl", [](auto& row) { row["trace"] = std::string(3 << 20, 'x'); },
+      {"measurements.jsonl", [](auto& row) { row["trace"] = std::string(9 << 20, 'x'); },
        "more than the limit"},
       {"measurements.jsonl", [](auto& row) { row["compiler"] = "\x1b[2J"; }, "`compiler` has characters"},
+      {"measurements.jsonl", [](auto& row) { row["compiler"] = "\u202e12 ++g"; },
+       "`compiler` has characters"},
       {"measurements.jsonl", [](auto& row) { row.erase("revision"); }, "`revision` is missing"},
       {"measurements.jsonl", [](auto& row) { row["confirmations"] = "none"; },
        "`confirmations` must be a list"},
@@ -395,14 +397,34 @@ TEST_F(PackTest, PacksOfNewerProgramsAndFilesThatAreNoneAreRefused) {
 /// One of 400 MB took 6 GB of memory, and no import would have taken it.
 TEST_F(PackTest, ARecordThatNoImportTakesIsNotExported) {
   for (const bool samples : {true, false}) {
-    farm_.measured(std::string(samples ? 3 : (5 << 20), 'a'),
-                   std::vector<float>(samples ? 2 << 20 : 3, 1e-3f));
-    EXPECT_EQ(
-        thrown_by([&] { exported("large"); }),
-        fmt::format("a record of {} MiB cannot be exported: no import takes more than 4", samples ? 8 : 5));
+    farm_.measured(std::string(samples ? 3 : limits::kText + 1, 'a'),
+                   std::vector<float>(samples ? limits::kSamples + 1 : 3, 1e-3f));
+    EXPECT_EQ(thrown_by([&] { exported("large"); }),
+              samples ? "a measurement of 100001 samples cannot be exported: no import takes more than 100000"
+                      : "a trace of 8388609 bytes cannot be exported: no import takes more than 8388608");
     EXPECT_FALSE(std::filesystem::exists(folder_ / "large"));
     farm_.store.database().run_script("UPDATE measurement SET suspect = 1");
   }
+}
+
+/// The largest record that a worker's messages let in, in characters that JSON writes as two.
+TEST_F(PackTest, WhatMayBeMeasuredTravels) {
+  const std::string text(limits::kText, '\n'), details = "{\"a\":\"" + std::string(16'000, 'a') + "\"}";
+  const WorkloadId large =
+      store_.add_workload({.digest = sha256(text), .text = text, .flops = 100, .bytes = 10});
+  const DeviceId device = store_.add_device(
+      {.host = std::string(limits::kName, 'h'), .architecture = "x86_64", .cores = 2, .details = details});
+  const JobId job = store_.create_job({.target = farm_.target, .threads = 1, .tasks = {{.workload = large}}});
+  const NewTrial trial{.workload = large, .trace = std::string(limits::kText, '"')};
+  const TrialId id = store_.add_trials(job, std::span(&trial, 1)).at(0).trial;
+  TrialResult result{.lease = store_.grant(id, "w", 1)->id, .device = device};
+  result.samples = std::vector<float>(limits::kSamples, 1.2345678e-3f);
+  store_.record(std::span(&result, 1));
+  const PackCounts counts = export_pack(store_, folder_ / "large.pack", {});
+  const ImportReport report = import(folder_ / "large.pack");
+  EXPECT_THAT(report.reasons, IsEmpty());
+  EXPECT_EQ(report.added.measurements, counts.measurements);
+  EXPECT_EQ(report.added.workloads, counts.workloads);
 }
 
 TEST_F(PackTest, AnExportIsAllOrNothing) {

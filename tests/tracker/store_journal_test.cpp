@@ -12,6 +12,7 @@
 #include "core/support/digest.h"
 #include "core/support/error.h"
 #include "core/support/file.h"
+#include "core/support/record_limits.h"
 #include "core/support/temporary_folder.h"
 #include "core/tir/roofline.h"
 #include "db/pack.h"
@@ -437,7 +438,7 @@ TEST(Tracker, LeavesNothingOpenOfWhatItRefuses) {
     Tracker tracker({.endpoint = "ipc://" + (folder / "t"),
                      .open_journal = [&] { return std::make_unique<Shared>(memory, full); }});
     std::vector<Candidate> candidates(2);
-    candidates[1].trace = std::string(defaults::kTextLimit + 1, 't');
+    candidates[1].trace = std::string(limits::kText + 1, 't');
     EXPECT_THROW(tracker.submit(1, candidates), Error);
     EXPECT_EQ(tracker.in_flight(1), 0u);
     candidates[1].trace = "t";

@@ -11,6 +11,7 @@
 #include "core/support/error.h"
 #include "core/support/most_threads.h"
 #include "core/support/printable.h"
+#include "core/support/record_limits.h"
 #include "tracker/defaults.h"
 #include "wire.pb.h"
 
@@ -18,6 +19,7 @@ namespace lathe::wire {
 namespace {
 
 using namespace lathe::defaults;
+static_assert(kDeviceLimit <= limits::kDetails);
 
 // --- checks on what a peer sent
 
@@ -39,9 +41,9 @@ double finite(double value, const char* field) {
   return value;
 }
 
-/// In degrees Celsius, of which there are none below -273.15.
 double temperature(double value) {
-  if (!(value > -274 && value < 1e4)) fail("result.celsius is {}, no temperature of a device", value);
+  if (!(value >= limits::kColdest && value <= limits::kHottest))
+    fail("result.celsius is {}, no temperature of a device", value);
   return value;
 }
 
@@ -137,12 +139,12 @@ void check_device(const nlohmann::json& device) {
     if (has_control_characters(text)) fail("hello.device: `{}` holds control characters", key);
   };
   for (const char* key : {"architecture", "compiler", "driver", "host", "kernel", "model", "revision"})
-    check(key, string_member(device, key), kDeviceNameLimit);
+    check(key, string_member(device, key), limits::kName);
   std::string all;
   if (const auto features = device.find("features"); features != device.end() && features->is_array())
     for (const nlohmann::json& feature : *features)
       if (feature.is_string()) all += feature.get<std::string>() + ",";
-  check("features", all, kTargetLimit);
+  check("features", all, limits::kTarget);
   // A key of the database, with the machine's numbers. A host's names what its processor withholds, no more.
   check("target", string_member(device, "target"), kDeviceTargetLimit);
 }
@@ -159,7 +161,7 @@ Message get(const pb::Hello& from) {
   // Leases, blame and trust go by the name.
   if (hello.worker.empty()) fail("hello.worker is empty, must name the worker");
   // Deep nesting would overflow the stack of whoever walks it later.
-  check_device(parse_bounded_json(hello.device, kDeviceDepth, "hello.device"));
+  check_device(parse_bounded_json(hello.device, limits::kDetailsDepth, "hello.device"));
   // Logs, metrics and terminals show it.
   if (has_control_characters(hello.worker)) fail("hello.worker holds control characters");
   // In JSON two that are none would become one, and nobody could name it in an order.
@@ -213,9 +215,9 @@ Message get(const pb::Lease& from) {
                .trial = from.trial(),
                .attempt = from.attempt(),
                .limit_ms = from.limit_ms(),
-               .workload = text(from.workload(), kTextLimit, "lease.workload"),
-               .trace = text(from.trace(), kTextLimit, "lease.trace"),
-               .target = text(from.target(), kTargetLimit, "lease.target"),
+               .workload = text(from.workload(), limits::kText, "lease.workload"),
+               .trace = text(from.trace(), limits::kText, "lease.trace"),
+               .target = text(from.target(), limits::kTarget, "lease.target"),
                .evaluation = get(from.evaluation()),
                .seed = from.seed(),
                .part = part,
@@ -249,8 +251,8 @@ void put(const Result& from, pb::Envelope& envelope) {
 }
 
 Message get(const pb::Result& from) {
-  if (static_cast<size_t>(from.samples_size()) > kSamplesLimit)
-    fail("result.samples has {} entries, more than the limit of {}", from.samples_size(), kSamplesLimit);
+  if (static_cast<size_t>(from.samples_size()) > limits::kSamples)
+    fail("result.samples has {} entries, more than the limit of {}", from.samples_size(), limits::kSamples);
   for (float sample : from.samples()) finite(sample, "result.samples");
   // A later outcome is refused, not taken for the nearest one: terminal states are kept for ever.
   const auto outcome = enumerator(from.outcome(), Outcome::kInvalidTrace, "result.outcome");
@@ -440,8 +442,8 @@ std::string fault_of(const Evaluation& e) {
   // Pools and sets of processors are made of it.
   if (e.threads < 1 || e.threads > kMostThreads)
     return fmt::format("evaluation.threads is {}, must be 1..{}", e.threads, kMostThreads);
-  if (const uint32_t samples = std::max(e.min_samples, e.max_samples); samples > kSamplesLimit)
-    return fmt::format("evaluation.max_samples is {}, more than the limit of {}", samples, kSamplesLimit);
+  if (const uint32_t samples = std::max(e.min_samples, e.max_samples); samples > limits::kSamples)
+    return fmt::format("evaluation.max_samples is {}, more than the limit of {}", samples, limits::kSamples);
   struct Number {
     const char* name;
     double value, most;
