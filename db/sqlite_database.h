@@ -1,5 +1,5 @@
-// The backend for files: SQLite with a write-ahead log and synchronous=FULL. Only this, its .cpp and
-// sqlite_schema.cpp know SQLite.
+// The backend for files: SQLite with a write-ahead log and synchronous=FULL. Only this and the files named
+// sqlite_* know SQLite.
 #pragma once
 
 #include <memory>
@@ -29,13 +29,15 @@ class SqliteDatabase final : public Database {
   std::unique_ptr<Locks> locks() override;
   bool may_be_worked_on(int64_t job) override;
 
+  std::vector<std::string> problems() override;
+
   // sqlite_schema.cpp
   std::span<const Migration> migrations() const override;
   int version() override;
   void set_version(int version) override;
   void prepare_migration(int version) override;
+  // sqlite_trust.cpp
   void refuse_strange_code() override;
-  std::vector<std::string> problems() override;
 
  private:
   class Statement;
@@ -53,7 +55,7 @@ class SqliteDatabase final : public Database {
   [[noreturn]] void raise(int code) const;
   sqlite3_stmt* acquire(std::string_view sql);
   int64_t pragma(const char* sql);
-  void keep_copy(int version);
+  void keep_copy(int version);  // sqlite_copy.cpp
 
   std::chrono::milliseconds busy_timeout_;
   sqlite3* handle_ = nullptr;
