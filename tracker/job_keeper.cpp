@@ -295,109 +295,140 @@ void JobKeeper::run(Search& search, db::Store& store) {
   }
 }
 
+/// What a searcher is started with.
+struct JobKeeper::Order {
+  SearchOrder order;
+  uint64_t model_bytes = 0;
+  double seconds = 0;  // of its budget, over all lives; 0: none
+};
+
+/// How a searcher ended, and what of.
+struct JobKeeper::Life {
+  SearchEnding ending;
+  std::string nonsense;     // what it said that cannot be; or ""
+  std::string excess;       // what it wanted too much of; or ""
+  std::exception_ptr ours;  // what failed, and was not it
+  int status = 0;           // of the process
+};
+
 /// One life of the searcher. True when the job needs no other one now.
 bool JobKeeper::run_once(Search& search, db::Store& store) {
-  const db::ServedJobId id = search.job.id;
   {
     // For this thread alone to write, but others read it.
-    db::ServedJob job = store.served_job(id);
+    db::ServedJob job = store.served_job(search.job.id);
     std::lock_guard lock(mutex_);
     search.job = std::move(job);
   }
-  const JobRequest request = parse_job_request(search.job.request);
-  const std::string folder = job_folder(search.job.uuid), its_folder = search_folder(folder);
-  SearchOrder order{.request = search.job.request,
-                    .target = search.device.target,
-                    .machine = search.device.machine,
-                    .folder = its_folder,
-                    .resume = search.job.job};
-  // Its budget of time is for all lives together.
-  if (order.resume) order.seconds_used = store.job(*order.resume).seconds_used;
+  const std::string its_folder = search_folder(job_folder(search.job.uuid));
   // All that a life leaves to the next one is in the database. A tracker may have been killed during the
   // last.
   remove_folder(its_folder);
   const RemovedFolder removed{its_folder};
   fs::create_directories(its_folder);
-  uint64_t model_bytes = 0;
+  std::optional<Life> life = live(search, store, prepare_order(search, store));
+  if (!life) return true;
+  if (!search.excess.empty()) life->excess = search.excess;
+  if (life->ours && life->excess.empty()) std::rethrow_exception(life->ours);
+  return settle(search.job, store, *life);
+}
+
+JobKeeper::Order JobKeeper::prepare_order(const Search& search, db::Store& store) const {
+  const JobRequest request = parse_job_request(search.job.request);
+  const std::string folder = job_folder(search.job.uuid);
+  Order made{.order = {.request = search.job.request,
+                       .target = search.device.target,
+                       .machine = search.device.machine,
+                       .folder = search_folder(folder),
+                       .resume = search.job.job},
+             .seconds = request.seconds};
+  SearchOrder& order = made.order;
+  // Its budget of time is for all lives together.
+  if (order.resume) order.seconds_used = store.job(*order.resume).seconds_used;
   if (!request.model_digest.empty()) {  // under its own name, whose ending says what it is
     order.file = folder + "/" + fs::path(request.model).filename().string();
     // Left by an earlier life.
     fs::remove(order.file);
     fs::create_symlink(blob_path(request.model_digest), order.file);
     std::error_code none;  // which its searcher says
-    if (const uintmax_t size = fs::file_size(order.file, none); !none) model_bytes = size;
+    if (const uintmax_t size = fs::file_size(order.file, none); !none) made.model_bytes = size;
   }
-  SearchEnding ending;
-  std::string nonsense, excess;
-  std::exception_ptr ours;
-  int status = 0;
-  {
-    std::unique_lock lock(mutex_);
-    if (search.wanted != db::JobState::kDone) return true;
-    search.kill_at = Clock::time_point::max();
-    // Started under the lock: who ends the job either finds the process here, or was seen above.
-    Searcher searcher(settings_.searcher, log_file(folder));
-    search.most_bytes = settings_.search_bytes + 4 * model_bytes;
-    search.uncounted = false;
-    // A job may ask for more than a clock counts to.
-    constexpr double kYear = 365 * 86400;
-    search.over_at = Clock::time_point::max();
-    if (const double left = request.seconds - order.seconds_used; request.seconds > 0 && left < kYear)
-      search.over_at = Clock::now() + std::chrono::duration_cast<Clock::duration>(
-                                          std::chrono::duration<double>(std::max(0.0, left)));
-    search.pid = searcher.pid();
-    lock.unlock();
-    // Here for as long as the search goes on: calls of the searcher are answered on this thread.
-    bool served = false;
-    try {
-      ending = SearchServer(
-                   searcher.socket(), std::move(order), search.job, store, farm_, defaults::kSearchSilence,
-                   settings_.kept_bytes ? settings_.kept_bytes(search.job.owner) : defaults::kKeptBytesOfOne)
-                   .serve();
-      served = true;
-    } catch (const QuotaError& error) {
-      excess = error.what();
-    } catch (const db::RefusedValueError& error) {  // nor would its next life be any better
-      // Where the database lies is nothing that the job's owner could know.
-      log(fmt::format("job {}: {}", search.job.uuid, error.what()));
-      nonsense = "told of what the database refuses";
-    } catch (const db::DatabaseError&) {  // a full disk is no crash of the searcher
-      ours = std::current_exception();
-    } catch (const Error& error) {
-      nonsense = error.what();
-    } catch (...) {
-      ours = std::current_exception();
-    }
-    // What the farm has failed with ends every search that asks it for something.
-    if (!nonsense.empty()) ours = failure_of(farm_);
-    if (!served) signal_searcher(searcher.pid(), SIGKILL);
-    // One that has closed the link may still not end; nobody waits for it with the lock held.
-    lock.lock();
-    search.kill_at = std::min(search.kill_at, Clock::now() + kEndWait);
-    lock.unlock();
-    searcher.await_end();
-    lock.lock();
-    // Under the lock, and before its number is given back: from here on nobody signals it.
-    search.pid = -1;
-    status = searcher.wait();
-    // One that had delivered when it was asked to end is done all the same, unless its row is final already:
-    // see set_served_state.
-    if (search.wanted != db::JobState::kDone && !ending.done) return true;
+  return made;
+}
+
+/// Nothing where somebody has asked for its end, and it has delivered nothing.
+std::optional<JobKeeper::Life> JobKeeper::live(Search& search, db::Store& store, Order made) {
+  std::unique_lock lock(mutex_);
+  if (search.wanted != db::JobState::kDone) return std::nullopt;
+  search.kill_at = Clock::time_point::max();
+  // Started under the lock: who ends the job either finds the process here, or was seen above.
+  Searcher searcher(settings_.searcher, log_file(job_folder(search.job.uuid)));
+  search.most_bytes = settings_.search_bytes + 4 * made.model_bytes;
+  search.uncounted = false;
+  // A job may ask for more than a clock counts to.
+  constexpr double kYear = 365 * 86400;
+  search.over_at = Clock::time_point::max();
+  if (const double left = made.seconds - made.order.seconds_used; made.seconds > 0 && left < kYear)
+    search.over_at = Clock::now() + std::chrono::duration_cast<Clock::duration>(
+                                        std::chrono::duration<double>(std::max(0.0, left)));
+  search.pid = searcher.pid();
+  lock.unlock();
+  // Here for as long as the search goes on: calls of the searcher are answered on this thread.
+  Life life;
+  bool served = false;
+  try {
+    life.ending =
+        SearchServer(
+            searcher.socket(), std::move(made.order), search.job, store, farm_, defaults::kSearchSilence,
+            settings_.kept_bytes ? settings_.kept_bytes(search.job.owner) : defaults::kKeptBytesOfOne)
+            .serve();
+    served = true;
+  } catch (const QuotaError& error) {
+    life.excess = error.what();
+  } catch (const db::RefusedValueError& error) {  // nor would its next life be any better
+    // Where the database lies is nothing that the job's owner could know.
+    log(fmt::format("job {}: {}", search.job.uuid, error.what()));
+    life.nonsense = "told of what the database refuses";
+  } catch (const db::DatabaseError&) {  // a full disk is no crash of the searcher
+    life.ours = std::current_exception();
+  } catch (const Error& error) {
+    life.nonsense = error.what();
+  } catch (...) {
+    life.ours = std::current_exception();
   }
-  if (!search.excess.empty()) excess = search.excess;
-  if (ours && excess.empty()) std::rethrow_exception(ours);
-  if (ending.done && excess.empty() && WIFEXITED(status)) {
+  // What the farm has failed with ends every search that asks it for something.
+  if (!life.nonsense.empty()) life.ours = failure_of(farm_);
+  if (!served) signal_searcher(searcher.pid(), SIGKILL);
+  // One that has closed the link may still not end; nobody waits for it with the lock held.
+  lock.lock();
+  search.kill_at = std::min(search.kill_at, Clock::now() + kEndWait);
+  lock.unlock();
+  searcher.await_end();
+  lock.lock();
+  // Under the lock, and before its number is given back: from here on nobody signals it.
+  search.pid = -1;
+  life.status = searcher.wait();
+  // One that had delivered when it was asked to end is done all the same, unless its row is final already:
+  // see set_served_state.
+  if (search.wanted != db::JobState::kDone && !life.ending.done) return std::nullopt;
+  return life;
+}
+
+/// Writes down what becomes of the job. False when it is to have another life.
+bool JobKeeper::settle(const db::ServedJob& job, db::Store& store, const Life& life) {
+  const std::string folder = job_folder(job.uuid), its_folder = search_folder(folder);
+  const int status = life.status;
+  if (life.ending.done && life.excess.empty() && WIFEXITED(status)) {
     // The state last: who sees a job that is done finds all that it left.
-    store.set_served_report(id, ending.report);
-    write_file(folder + "/report.txt", ending.text);
-    const uint64_t module_bytes = take_module(search.job.model_name + ".lathe", its_folder, folder);
-    store.set_served_kept(id, ending.kept_bytes + static_cast<int64_t>(module_bytes));
-    store.set_served_state(id, db::JobState::kDone);
+    store.set_served_report(job.id, life.ending.report);
+    write_file(folder + "/report.txt", life.ending.text);
+    const uint64_t module_bytes = take_module(job.model_name + ".lathe", its_folder, folder);
+    store.set_served_kept(job.id, life.ending.kept_bytes + static_cast<int64_t>(module_bytes));
+    store.set_served_state(job.id, db::JobState::kDone);
     return true;
   }
-  if (!excess.empty()) {  // and would again
-    log(fmt::format("job {}: {}", search.job.uuid, excess));
-    store.set_served_state(id, db::JobState::kFailed, excess);
+  if (!life.excess.empty()) {  // and would again
+    log(fmt::format("job {}: {}", job.uuid, life.excess));
+    store.set_served_state(job.id, db::JobState::kFailed, life.excess);
     return true;
   }
   // Shown to the job's owner, who is not to learn of this machine what is none of their business.
@@ -407,26 +438,27 @@ bool JobKeeper::run_once(Search& search, db::Store& store) {
     while (said.find(prefix) != std::string::npos) said.erase(said.find(prefix), prefix.size());
   // Nothing is wrong with the job: when there is memory or room, its owner resumes it. Not by itself, for who
   // parses a stranger's model may say so for ever.
-  if (nonsense.empty() && WIFEXITED(status) && WEXITSTATUS(status) == kSearcherUnfit) {
-    log(fmt::format("job {} is stopped: {}", search.job.uuid, said));
-    store.set_served_state(id, db::JobState::kStopped, said);
+  if (life.nonsense.empty() && WIFEXITED(status) && WEXITSTATUS(status) == kSearcherUnfit) {
+    log(fmt::format("job {} is stopped: {}", job.uuid, said));
+    store.set_served_state(job.id, db::JobState::kStopped, said);
     return true;
   }
   // An exit code is a decision of the program (bad model, no schedule); a signal is not, and
   // may not come again.
-  if (nonsense.empty() && WIFEXITED(status) && WEXITSTATUS(status) != 0) {  // it says why, and would again
-    store.set_served_state(id, db::JobState::kFailed, said);
+  if (life.nonsense.empty() && WIFEXITED(status) &&
+      WEXITSTATUS(status) != 0) {  // it says why, and would again
+    store.set_served_state(job.id, db::JobState::kFailed, said);
     return true;
   }
-  const std::string how = !nonsense.empty()     ? nonsense
-                          : WIFSIGNALED(status) ? fmt::format("killed by signal {} ({})", WTERMSIG(status),
-                                                              strsignal(WTERMSIG(status)))
-                                                : "ended early";
+  const std::string how = !life.nonsense.empty() ? life.nonsense
+                          : WIFSIGNALED(status)  ? fmt::format("killed by signal {} ({})", WTERMSIG(status),
+                                                               strsignal(WTERMSIG(status)))
+                                                 : "ended early";
   // Kept in the database: three lives are three lives, whichever tracker saw them.
-  const int crashes = store.count_served_crash(id);
-  log(fmt::format("job {}: its searcher {}, for the {}. time", search.job.uuid, how, crashes));
+  const int crashes = store.count_served_crash(job.id);
+  log(fmt::format("job {}: its searcher {} (crash {} of {})", job.uuid, how, crashes, kCrashes));
   if (crashes < kCrashes) return false;
-  store.set_served_state(id, db::JobState::kFailed,
+  store.set_served_state(job.id, db::JobState::kFailed,
                          fmt::format("its searcher ended {} times; the last: {}{}{}", crashes, how,
                                      said.empty() ? "" : "\n", said));
   return true;

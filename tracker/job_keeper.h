@@ -13,6 +13,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
 #include <tuple>
@@ -66,6 +67,8 @@ class JobKeeper {
 
  private:
   struct Search;
+  struct Order;
+  struct Life;
 
   /// What decides which device classes there are: of each worker its device's text, its back ends and slots.
   using Fleet = std::vector<std::tuple<std::string, std::vector<std::string>, uint32_t>>;
@@ -88,6 +91,9 @@ class JobKeeper {
   Choice find_device(const db::ServedJob& job, const FarmStatus& farm, Choices& known) const;
   void run(Search& search, db::Store& store);
   bool run_once(Search& search, db::Store& store);
+  Order prepare_order(const Search& search, db::Store& store) const;
+  std::optional<Life> live(Search& search, db::Store& store, Order made);
+  bool settle(const db::ServedJob& job, db::Store& store, const Life& life);
   bool end(db::ServedJobId id, db::JobState state, int signal);
   void cancel_trials(db::Store& store, db::ServedJobId id);
   void log(const std::string& line) const;
