@@ -300,6 +300,10 @@ class Farm {
   // farm_peers.cpp: what workers say.
   void receive(const Received& event);
   void greet(const Peer& peer, const wire::Hello& hello, const std::string& key);
+  std::optional<wire::Refusal> refusal_of(const Peer& peer, const wire::Hello& hello, const std::string& key);
+  void forget_former(const Peer& peer, const std::string& name);
+  static void take_description(Worker& worker, const wire::Hello& hello);
+  void take_up_leases(const Peer& peer, Worker& worker, const std::vector<uint64_t>& holding);
   bool owns_name(const std::string& name, const std::string& key);
   bool forget_some_name(const std::string& newest);
   void forget_name(const std::string& name);

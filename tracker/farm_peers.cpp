@@ -126,32 +126,59 @@ void Farm::refuse(const Peer& peer, uint32_t version, wire::Refusal refusal) {
 }
 
 void Farm::greet(const Peer& peer, const wire::Hello& hello, const std::string& key) {
-  // Before all else: of a peer that speaks no version of ours, no other field can be relied on.
-  const uint32_t version = std::min(hello.newest_version, wire::kNewestVersion);
-  if (version < std::max(hello.oldest_version, wire::kOldestVersion)) {
-    send(peer,
-         wire::Refusal{wire::Refusal::Code::kVersion,
-                       fmt::format("tracker speaks versions {}..{}, worker {}..{}", wire::kOldestVersion,
-                                   wire::kNewestVersion, hello.oldest_version, hello.newest_version)});
-    return;
+  if (std::optional<wire::Refusal> refusal = refusal_of(peer, hello, key))
+    return refuse(peer, hello.newest_version, std::move(*refusal));
+  forget_former(peer, hello.worker);
+  const bool is_new = !workers_.contains(peer);
+  Worker& worker = workers_[peer];
+  worker.name = hello.worker;
+  worker.version = std::min(hello.newest_version, wire::kNewestVersion);
+  worker.key = key;
+  take_description(worker, hello);
+  worker.heard = now_;
+  worker.drained = drained_.contains(worker.name);
+  Health& health = health_of(worker);
+  worker.suspect = health.suspect();
+  if (is_new) {
+    worker.joined = now_;
+    // A worker's canaries are numbered from 1 in each of its lives.
+    health.begin();
   }
+  send(peer, wire::Welcome{worker.version, epoch_});
+  take_up_leases(peer, worker, hello.holding);
+  if (worker.suspect) {
+    pause(peer, health.row().suspect);
+    // It may come with leases that it was given before it became suspect, by an earlier life of this tracker.
+    take_leases_back(peer);
+  } else if (worker.drained) {
+    pause(peer, kDrained);
+  }
+}
+
+/// Why the tracker does not take it. Its name and its device are noted here, and count against it.
+std::optional<wire::Refusal> Farm::refusal_of(const Peer& peer, const wire::Hello& hello,
+                                              const std::string& key) {
   using Code = wire::Refusal::Code;
+  // Before all else: of a peer that speaks no version of ours, no other field can be relied on.
+  if (std::min(hello.newest_version, wire::kNewestVersion) <
+      std::max(hello.oldest_version, wire::kOldestVersion))
+    return wire::Refusal{Code::kVersion,
+                         fmt::format("tracker speaks versions {}..{}, worker {}..{}", wire::kOldestVersion,
+                                     wire::kNewestVersion, hello.oldest_version, hello.newest_version)};
   // HELLO is repeated until WELCOME comes, so most of these come from who is known.
   const auto known = workers_.find(peer);
   if (known == workers_.end() && workers_.size() >= kWorkersLimit)
-    return refuse(peer, version,
-                  {Code::kFull, fmt::format("the tracker has {} workers already", kWorkersLimit)});
-  if (const auto objection = this->objection(hello.worker, key)) return refuse(peer, version, *objection);
+    return wire::Refusal{Code::kFull, fmt::format("the tracker has {} workers already", kWorkersLimit)};
+  if (auto objection = this->objection(hello.worker, key)) return objection;
   // Whoever made up many would else be one device, and be nobody's whom the farm found out.
   if (known != workers_.end() && known->second.key == key && known->second.name != hello.worker)
-    return refuse(peer, version,
-                  {Code::kNotAllowed, fmt::format("the worker `{}` calls itself `{}` on the same connection",
-                                                  known->second.name, hello.worker)});
+    return wire::Refusal{Code::kNotAllowed,
+                         fmt::format("the worker `{}` calls itself `{}` on the same connection",
+                                     known->second.name, hello.worker)};
   // Or a peer's name was taken by a connection with another key.
   if ((known != workers_.end() && known->second.key != key) || !owns_name(hello.worker, key))
-    return refuse(
-        peer, version,
-        {Code::kNotAllowed, fmt::format("the name `{}` belongs to a worker with another key", hello.worker)});
+    return wire::Refusal{Code::kNotAllowed,
+                         fmt::format("the name `{}` belongs to a worker with another key", hello.worker)};
   const std::string& who = key.empty() ? hello.worker : key;
   // With its first lease a device becomes a row of the database, of up to kDeviceLimit bytes. A worker that
   // starts again and again is the device that it was.
@@ -162,22 +189,23 @@ void Farm::greet(const Peer& peer, const wire::Hello& hello, const std::string& 
     }
   // Asked last, since a name is not known to be its own before.
   if (expelled_.contains(who))
-    return refuse(
-        peer, version,
-        {Code::kSuspect,
-         fmt::format("{} sent what cannot be, named too many devices, or let too many leases pass their time",
-                     key.empty() ? fmt::format("the worker `{}`", hello.worker) : "a worker of this key")});
-  // The same name from another process: the worker was restarted, and what its last life held is lost with
-  // it.
+    return wire::Refusal{
+        Code::kSuspect,
+        fmt::format("{} sent what cannot be, named too many devices, or let too many leases pass their time",
+                    key.empty() ? fmt::format("the worker `{}`", hello.worker) : "a worker of this key")};
+  return std::nullopt;
+}
+
+/// The same name from another process: the worker was restarted, and what its last life held is lost with it.
+void Farm::forget_former(const Peer& peer, const std::string& name) {
   std::vector<Peer> former;
   for (const auto& [other, worker] : workers_)
-    if (other != peer && worker.name == hello.worker) former.push_back(other);
+    if (other != peer && worker.name == name) former.push_back(other);
   for (const Peer& other : former) forget_worker(other, /*lost=*/true);
+}
 
-  Worker& worker = workers_[peer];
-  worker.name = hello.worker;
-  worker.version = version;
-  worker.key = key;
+/// What it is, and for what it may be used.
+void Farm::take_description(Worker& worker, const wire::Hello& hello) {
   worker.device = hello.device;
   worker.device_class = device_class_of(hello.device).name;
   worker.properties = properties_of(hello.device);
@@ -188,28 +216,14 @@ void Farm::greet(const Peer& peer, const wire::Hello& hello, const std::string& 
   worker.platforms = platforms_of(hello.backends, device);
   worker.builds = hello.builds;
   worker.runner_only = hello.runner_only;
-  worker.heard = now_;
-  worker.drained = drained_.contains(worker.name);
-  Health& health = health_of(worker);
-  worker.suspect = health.suspect();
-  if (known == workers_.end()) {
-    worker.joined = now_;
-    // A worker's canaries are numbered from 1 in each of its lives.
-    health.begin();
-  }
-  send(peer, wire::Welcome{version, epoch_});
-  // First what it holds, so that only the rest is sent again; then what it does not list of
-  // this life's leases.
-  for (LeaseId id : hello.holding) adopt(peer, worker, id);
+}
+
+/// First what it holds, so that only the rest is sent again; then what it does not list of this life's
+/// leases.
+void Farm::take_up_leases(const Peer& peer, Worker& worker, const std::vector<uint64_t>& holding) {
+  for (LeaseId id : holding) adopt(peer, worker, id);
   renew_unclaimed(peer, worker);
-  reconcile(peer, hello.holding);
-  if (worker.suspect) {
-    pause(peer, health.row().suspect);
-    // It may come with leases that it was given before it became suspect, by an earlier life of this tracker.
-    take_leases_back(peer);
-  } else if (worker.drained) {
-    pause(peer, kDrained);
-  }
+  reconcile(peer, holding);
 }
 
 /// Leases from before our restart that were this worker's and that it does not hold: we died between writing
