@@ -15,13 +15,10 @@
 #include "core/support/bounded_json.h"
 #include "core/support/error.h"
 #include "core/support/text.h"
+#include "tracker/defaults.h"
 
 namespace lathe::cli {
 namespace {
-
-/// What a job may ask for (tracker/job_request.cpp), about 31 years. Clocks count nanoseconds in 64 bits: ten
-/// times as long would overflow them, and nothing would be waited for at all.
-constexpr double kMostSeconds = 1e9;
 
 /// Seconds of "90", "90s", "10m", "1h"; returns what is wrong, or "".
 std::string check_duration(const std::string& text, double* seconds) {
@@ -31,7 +28,8 @@ std::string check_duration(const std::string& text, double* seconds) {
   double scale = unit.empty() || unit == "s" ? 1 : unit == "m" ? 60 : unit == "h" ? 3600 : 0;
   if (end == text.c_str() || scale == 0 || !std::isfinite(value) || value <= 0)
     return fmt::format("`{}` is not a duration; write 90s, 10m or 1h", text);
-  if (value * scale > kMostSeconds) return fmt::format("`{}` is more than {:.0f} s", text, kMostSeconds);
+  if (value * scale > defaults::kMostSeconds)
+    return fmt::format("`{}` is more than {:.0f} s", text, defaults::kMostSeconds);
   *seconds = value * scale;
   return "";
 }

@@ -70,6 +70,10 @@ inline constexpr const char* kDrained = "drained by an administrator";
 // What should go to another worker waits so long for one.
 inline constexpr milliseconds kPreferAnother{15000};
 
+// What a job may ask for, about 31 years. Clocks count nanoseconds in 64 bits: ten times as long would
+// overflow them, and nothing would be waited for at all.
+inline constexpr double kMostSeconds = 1e9;
+
 // A searcher that does not call for so long, preparing a model or building a module, is ended.
 inline constexpr std::chrono::seconds kSearchSilence{1200};
 

@@ -8,6 +8,7 @@
 #include "core/support/error.h"
 #include "core/support/most_threads.h"
 #include "core/support/printable.h"
+#include "tracker/defaults.h"
 #include "tracker/needs.h"
 #include "tuner/open_dims.h"
 
@@ -137,10 +138,9 @@ JobRequest parse_job_request(std::string_view text) {
   reader.read("device", r.device);
   reader.read("needs", r.needs);
   reader.read("trials", r.trials, 0, kMostTrials);
-  constexpr double kMostSeconds = 1e9;
-  reader.read("seconds", r.seconds, 0, kMostSeconds);
-  reader.read("target_ms", r.target_ms, 0, kMostSeconds);
-  reader.read("choice_seconds", r.choice_seconds, 0, kMostSeconds);
+  reader.read("seconds", r.seconds, 0, defaults::kMostSeconds);
+  reader.read("target_ms", r.target_ms, 0, defaults::kMostSeconds);
+  reader.read("choice_seconds", r.choice_seconds, 0, defaults::kMostSeconds);
   reader.read("threads", r.threads, 0, kMostThreads);
   reader.read("seed", r.seed, 0, INT64_MAX);
   reader.read("max_relative_error", r.max_relative_error, 0, 1);
