@@ -368,11 +368,28 @@ ALTER TABLE confirmation ADD COLUMN clock_hz DOUBLE PRECISION CHECK(clock_hz > 0
   ADD COLUMN driver TEXT COLLATE "C" NOT NULL DEFAULT '';
 )sql";
 
+constexpr char kChoicesByClass[] = R"sql(
+ALTER TABLE choice ADD COLUMN device_model TEXT COLLATE "C" NOT NULL DEFAULT '',
+  ADD COLUMN device_cores BIGINT NOT NULL DEFAULT 0,
+  DROP CONSTRAINT choice_model_digest_target_threads_max_relative_error_key;
+UPDATE choice SET device_model = kind.model, device_cores = kind.cores FROM (
+  SELECT choice, min(device.model) AS model, min(device.cores) AS cores FROM choice_task
+  JOIN measurement ON measurement.id = measurement JOIN device ON device.id = device GROUP BY choice
+  HAVING min(device.model) = max(device.model) AND min(device.cores) = max(device.cores)) AS kind
+  WHERE kind.choice = choice.id;
+ALTER TABLE choice
+  ADD UNIQUE(model_digest, target, threads, max_relative_error, device_model, device_cores);
+DROP TABLE artifact;
+CREATE INDEX event_of_kind ON event(served_job, kind, id) WHERE served_job IS NOT NULL;
+CREATE INDEX served_job_state ON served_job(state);
+)sql";
+
 constexpr Migration kMigrations[] = {
     {7, "the first schema of servers", kFirstSchema},
     {8, "what jobs keep", kKept},
     {9, "what winners are told by", kTold},
     {10, "what was measured under what", kConditions},
+    {11, "choices by class of devices, events by kind", kChoicesByClass},
 };
 static_assert(std::end(kMigrations)[-1].version == kSchemaVersion);
 

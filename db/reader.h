@@ -13,12 +13,6 @@
 
 namespace lathe::db {
 
-/// Devices whose times can be compared: of one processor, and as large.
-struct DeviceKind {
-  std::string model;
-  int cores = 1;
-};
-
 /// Which results `best` may return. Wrong and suspect ones never are.
 struct BestQuery {
   WorkloadId workload = 0;

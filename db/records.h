@@ -391,7 +391,6 @@ struct TrialResult {
   double relative_error = 0;  // largest difference from the unscheduled program's outputs
   std::string error;          // text of the failure, with the tail of stderr
   int signal = 0;
-  std::string artifact;            // digest of the machine code
   std::string compiler, revision;  // of the builder: LLVM version and git revision
   Conditions conditions;
 };
@@ -490,12 +489,20 @@ struct ModelLatency {
   int64_t recorded_ms = 0;
 };
 
+/// Devices whose times can be compared: of one processor, and as large.
+struct DeviceKind {
+  std::string model;
+  int cores = 1;
+  bool operator==(const DeviceKind&) const = default;
+};
+
 /// What a choice over a whole model holds for.
 struct ChoiceKey {
   std::string model_digest;  // of the model's tasks
   TargetId target = 0;
   int threads = 1;
-  double max_relative_error = 0;  // of the schedules it was made among
+  double max_relative_error = 0;        // of the schedules it was made among
+  std::optional<DeviceKind> kind = {};  // of the devices that raced; none: see Store
 };
 
 /// Schedules that are faster together, inside the model, than the best of each task.

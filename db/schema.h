@@ -17,7 +17,7 @@ struct Migration {
 
 /// The version this program writes and reads: of each backend's last migration. A released migration is never
 /// edited: a change is a new row at the end, of all backends.
-inline constexpr int kSchemaVersion = 10;
+inline constexpr int kSchemaVersion = 11;
 
 /// Brings `database` to the last of `steps`, oldest first; each is one transaction, so killed at any moment
 /// the database is at one version or the next. A file that holds data is first copied to PATH.vN.backup.

@@ -403,6 +403,45 @@ ALTER TABLE confirmation ADD COLUMN timer_seconds REAL CHECK(timer_seconds BETWE
 ALTER TABLE confirmation ADD COLUMN driver TEXT NOT NULL DEFAULT '';
 )sql";
 
+// Races of one class of devices say nothing of another's. `device_model` is "" where what was chosen is of no
+// class alone, or nothing was. A table that others refer to is made anew with them: to drop it deletes what
+// they hold. Nobody ever read the table of artifacts.
+constexpr char kChoicesByClass[] = R"sql(
+CREATE TABLE choice_by_class(
+  id INTEGER PRIMARY KEY,
+  model_digest TEXT NOT NULL,
+  target INTEGER NOT NULL REFERENCES target,
+  threads INTEGER NOT NULL,
+  max_relative_error REAL NOT NULL,
+  device_model TEXT NOT NULL,
+  device_cores INTEGER NOT NULL,
+  seconds_before REAL NOT NULL,
+  seconds_after REAL NOT NULL,
+  chosen_ms INTEGER NOT NULL,
+  UNIQUE(model_digest, target, threads, max_relative_error, device_model, device_cores)
+) STRICT;
+INSERT INTO choice_by_class SELECT id, model_digest, target, threads, max_relative_error, coalesce(kind.model, ''),
+  coalesce(kind.cores, 0), seconds_before, seconds_after, chosen_ms FROM choice LEFT JOIN (
+    SELECT choice, min(device.model) AS model, min(device.cores) AS cores FROM choice_task
+    JOIN measurement ON measurement.id = measurement JOIN device ON device.id = device GROUP BY choice
+    HAVING min(device.model) = max(device.model) AND min(device.cores) = max(device.cores)) AS kind
+  ON kind.choice = choice.id;
+CREATE TABLE task_of_choice(
+  choice INTEGER NOT NULL REFERENCES choice_by_class ON DELETE CASCADE,
+  workload INTEGER NOT NULL REFERENCES workload,
+  measurement INTEGER NOT NULL REFERENCES measurement,
+  PRIMARY KEY(choice, workload)
+) STRICT, WITHOUT ROWID;
+INSERT INTO task_of_choice SELECT choice, workload, measurement FROM choice_task;
+DROP TABLE choice_task;
+DROP TABLE choice;
+ALTER TABLE choice_by_class RENAME TO choice;
+ALTER TABLE task_of_choice RENAME TO choice_task;
+DROP TABLE artifact;
+CREATE INDEX event_of_kind ON event(served_job, kind, id) WHERE served_job IS NOT NULL;
+CREATE INDEX served_job_state ON served_job(state);
+)sql";
+
 constexpr Migration kMigrations[] = {
     {1, "the first schema", kFirstSchema},
     {2, "choices over whole models", kChoices},
@@ -414,6 +453,7 @@ constexpr Migration kMigrations[] = {
     {8, "what jobs keep", kKept},
     {9, "what winners are told by", kTold},
     {10, "what was measured under what", kConditions},
+    {11, "choices by class of devices, events by kind", kChoicesByClass},
 };
 
 }  // namespace

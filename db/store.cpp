@@ -276,19 +276,6 @@ std::vector<WorkloadId> Store::measured_workloads(TargetId target) {
   return workloads;
 }
 
-void Store::add_artifact(CandidateId candidate, const std::string& compiler, const std::string& digest) {
-  database_->run(
-      "INSERT INTO artifact(candidate, compiler, digest, used_ms) VALUES(?, ?, ?, ?) "
-      "ON CONFLICT(candidate, compiler) DO UPDATE SET digest = excluded.digest, used_ms = excluded.used_ms",
-      {candidate, compiler, digest, now_ms_()});
-}
-
-std::optional<std::string> Store::find_artifact(CandidateId candidate, const std::string& compiler) {
-  Query row = database_->query("SELECT digest FROM artifact WHERE candidate = ? AND compiler = ?",
-                               {candidate, compiler});
-  return row.step() ? std::optional(row.text()) : std::nullopt;
-}
-
 void Store::add_cost_model(const CostModelRecord& record) {
   Transaction transaction = begin();
   // Only the last round's is ever read, and each may have megabytes.

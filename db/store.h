@@ -252,16 +252,14 @@ class Store final : public Reader {
                                                  int threads);
 
   // ---- Choices over whole models ----
-  /// Replaces what was chosen for the key before; the time is the store's.
+  /// Replaces what was chosen for the key before; the time is the store's. Where the key has no kind of
+  /// devices, it is that of all that is chosen; if that is of no one kind, what was chosen for any goes.
   void set_choice(const Choice& choice);
+  /// For a key without a kind of devices the newest of any.
   std::optional<Choice> find_choice(const ChoiceKey& key) override;
-  /// Whether nothing that it chose was measured by other devices.
-  bool is_of(const Choice& choice, const DeviceKind& kind);
   std::optional<Measurement> chosen(const Choice& choice, const BestQuery& query) override;
 
-  // ---- Artifacts (the bytes live in a content store), cost models, events ----
-  void add_artifact(CandidateId candidate, const std::string& compiler, const std::string& digest);
-  std::optional<std::string> find_artifact(CandidateId candidate, const std::string& compiler);
+  // ---- Cost models, events ----
   /// Replaces what the job had.
   void add_cost_model(const CostModelRecord& record);
   std::optional<CostModelRecord> latest_cost_model(TargetId target) override;

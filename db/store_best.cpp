@@ -393,15 +393,8 @@ std::optional<Measurement> Store::chosen(const Choice& choice, const BestQuery& 
   if (!row.step()) return std::nullopt;
   Measurement found = read_measurement(row);
   if (found.suspect || found.relative_error > query.max_relative_error) return std::nullopt;
-  if (query.kind && !db::is_of(*database_, found.device, *query.kind)) return std::nullopt;
+  if (query.kind && !is_of(*database_, found.device, *query.kind)) return std::nullopt;
   return found;
-}
-
-bool Store::is_of(const Choice& choice, const DeviceKind& kind) {
-  return std::all_of(choice.tasks.begin(), choice.tasks.end(), [&](const Choice::Task& task) {
-    Query row = database_->query("SELECT device FROM measurement WHERE id = ?", {task.measurement});
-    return !row.step() || db::is_of(*database_, row.integer(), kind);
-  });
 }
 
 }  // namespace lathe::db

@@ -349,12 +349,11 @@ void Store::replace_measurement(MeasurementId id, TrialId trial, const TrialResu
 Recorded Store::record_one(const TrialResult& result) {
   // By the lease alone: which trial it was for is ours to know, not the worker's to say.
   Query row = database_->query(
-      "SELECT trial.id, trial.candidate, trial.state, trial.lease FROM lease "
+      "SELECT trial.id, trial.state, trial.lease FROM lease "
       "JOIN trial ON trial.id = lease.trial WHERE lease.id = ?",
       {result.lease});
   if (!row.step()) return Recorded::kUnknown;
   TrialId trial = row.integer();
-  CandidateId candidate = row.integer();
   TrialState state = trial_state_named(row.text());
   bool is_current = row.maybe_integer() == result.lease;
   // Whatever becomes of the result, the lease is over.
@@ -372,7 +371,6 @@ Recorded Store::record_one(const TrialResult& result) {
     // local jobs come here too.
     end_trial(trial, TrialState::kDone, result);
     add_measurement(trial, result);
-    if (!result.artifact.empty()) add_artifact(candidate, result.compiler, result.artifact);
   } else {
     // The trial ends, whatever its worker says: a success that was not measured would rank.
     TrialResult failed = result;

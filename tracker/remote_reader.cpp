@@ -221,9 +221,9 @@ json answer_reader(db::Store& store, db::JobId job, const std::string& device_cl
   if (what == "measured")
     return answer(list(store.measured(argument.at(0), argument.at(1), argument.at(2), kind)));
   if (what == "choice") {
-    auto choice = store.find_choice(choice_key_of(argument.at(0)));
-    if (choice && kind && !store.is_of(*choice, *kind)) choice.reset();
-    return answer(to(choice));
+    db::ChoiceKey key = choice_key_of(argument.at(0));
+    key.kind = kind;
+    return answer(to(store.find_choice(key)));
   }
   if (what == "chosen") return answer(to(store.chosen(choice_of(argument.at(0)), query_of(argument.at(1)))));
   if (what == "latest_cost_model")

@@ -301,7 +301,8 @@ json SearchServer::begin(const json& question) {
   model_ = {.model_digest = start.model_digest,
             .target = rows.target,
             .threads = start.threads,
-            .max_relative_error = parse_job_request(order_.request).max_relative_error};
+            .max_relative_error = parse_job_request(order_.request).max_relative_error,
+            .kind = kind_of_class(served_.device_class)};
   for (const db::WorkloadId workload : rows.workloads) workloads_.try_emplace(workload, 0);
   return {{"job", rows.job}, {"uuid", rows.uuid}, {"target", rows.target}, {"workloads", rows.workloads}};
 }

@@ -266,7 +266,6 @@ class StoreJournal final : public Journal {
                            .relative_error = r.result.relative_error,
                            .error = r.result.message,
                            .signal = r.result.signal,
-                           .artifact = r.result.artifact,
                            .compiler = compiler,
                            .revision = revision,
                            .conditions = conditions_of(r.result, driver)};

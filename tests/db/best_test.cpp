@@ -56,7 +56,6 @@ TEST_F(BestTest, OfOneKindOfDevices) {
   const MeasurementId mine = on("a", 1, "slow", 5), also_mine = on("b", 1, "slower", 6);
   for (int i = 0; i < 3; ++i) on("h", 2, fmt::format("fast {}", i), 1);
   farm_.measured("unconfirmed", {0.5f});
-  const MeasurementId theirs = store_.latest(farm_.workload, farm_.target, 1).at(0).id;
   ASSERT_EQ(farm_.device, two_cores);
   const auto kind = [](int cores) { return DeviceKind{.model = "m", .cores = cores}; };
   BestQuery query{.workload = farm_.workload, .target = farm_.target, .threads = 1, .kind = kind(1)};
@@ -83,9 +82,6 @@ TEST_F(BestTest, OfOneKindOfDevices) {
   const std::string program = store_.measurement(farm_.workload, farm_.target, mine)->program;
   EXPECT_EQ(store_.measured(farm_.workload, farm_.target, program, kind(1)).size(), 1u);
   EXPECT_TRUE(store_.measured(farm_.workload, farm_.target, program, kind(2)).empty());
-  const Choice choice{.tasks = {{farm_.workload, theirs}}};
-  EXPECT_TRUE(store_.is_of(choice, kind(2)));
-  EXPECT_FALSE(store_.is_of(choice, kind(1)));
   store_.set_suspect(farm_.worker, 0);
   query.kind = kind(1);
   query.threads = 1;

@@ -49,6 +49,44 @@ TEST_F(ChoiceTest, RoundTripByKey) {
   EXPECT_TRUE(store_.problems().empty());
 }
 
+/// Two machines may have one target's text: a race on one says nothing of the other.
+TEST_F(ChoiceTest, EachClassOfDevicesHasItsOwn) {
+  const DeviceKind two{"m", 2}, four{"m", 4};
+  const MeasurementId here = measured("here", 2e-3f);
+  const DeviceId other = store_.add_device({.host = "o", .model = "m", .architecture = "x86_64", .cores = 4});
+  const TrialResult result{.lease = farm_.leased("there").id, .device = other, .samples = {1e-3f}};
+  store_.record(std::span(&result, 1));
+  const MeasurementId there = store_.history(farm_.workload, farm_.target).back().id;
+  const auto of = [&](std::optional<DeviceKind> kind) {
+    ChoiceKey wanted = key();
+    wanted.kind = std::move(kind);
+    const auto found = store_.find_choice(wanted);
+    return found && !found->tasks.empty() ? found->tasks[0].measurement : 0;
+  };
+  const auto choose = [&](std::optional<DeviceKind> kind, MeasurementId chosen) {
+    Choice made = choice(chosen);
+    made.key.kind = std::move(kind);
+    if (chosen == 0) made.tasks.clear();
+    farm_.now_ms++;
+    store_.set_choice(made);
+  };
+  choose(two, here);
+  choose(four, there);
+  EXPECT_EQ(of(two), here);
+  EXPECT_EQ(of(four), there);
+  EXPECT_EQ(of({{"m", 8}}), 0);
+  EXPECT_EQ(of({}), there) << "the newest";
+  choose(four, 0);
+  EXPECT_EQ(of(four), 0);
+  EXPECT_EQ(of(two), here) << "only its own is taken back";
+  choose({}, there);
+  EXPECT_EQ(of(four), there) << "it was measured by one of these";
+  EXPECT_EQ(of(two), here);
+  choose({}, 0);
+  EXPECT_EQ(of(two), 0) << "nobody knows whose";
+  EXPECT_EQ(of(four), 0);
+}
+
 TEST_F(ChoiceTest, TheLatestLatencyIsTheOneOfThoseThreads) {
   const auto add = [&](int threads, double seconds) {
     store_.add_model_latency({.model_digest = "digest",

@@ -60,7 +60,10 @@ void expect_content(Store& store, int version) {
   store.visit_open_trials([&](const OpenTrial& open) { EXPECT_EQ(store.trial(open.id).trace, "open"); });
   EXPECT_EQ(store.cost_model_of(store.jobs().at(0).id)->spearman, 0.5);
   if (version >= 2) {
-    EXPECT_EQ(store.find_choice({"d", target, 1, 1e-4})->tasks.at(0).measurement, 2);
+    ChoiceKey key{"d", target, 1, 1e-4};
+    EXPECT_EQ(store.find_choice(key)->tasks.at(0).measurement, 2);
+    key.kind = {"m", 2};
+    EXPECT_EQ(store.find_choice(key)->tasks.at(0).measurement, 2) << "of the device that measured it";
   }
   if (version >= 3) {
     EXPECT_EQ(store.find_machine("cpu:x")->numbers, "latency=4");

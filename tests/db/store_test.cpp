@@ -349,12 +349,7 @@ TEST_F(StoreTest, ServedJobsOfAState) {
   EXPECT_TRUE(found({.model = "another"}).empty());
 }
 
-TEST_F(StoreTest, ArtifactsAndCostModels) {
-  CandidateId candidate = store_.trial(farm_.leased("t").trial).candidate;
-  EXPECT_EQ(store_.find_artifact(candidate, "llvm-19"), std::nullopt);
-  store_.add_artifact(candidate, "llvm-19", "digest");
-  EXPECT_EQ(store_.find_artifact(candidate, "llvm-19"), "digest");
-  EXPECT_EQ(store_.find_artifact(candidate, "llvm-20"), std::nullopt);
+TEST_F(StoreTest, CostModels) {
   EXPECT_FALSE(store_.cost_model_of(farm_.job));
   store_.add_cost_model({.job = farm_.job, .target = farm_.target, .round = 1, .model = "old"});
   store_.add_cost_model(
