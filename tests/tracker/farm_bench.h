@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "tests/tracker/memory_journal.h"
 #include "tracker/carry_out.h"
 #include "tracker/defaults.h"
 #include "tracker/farm.h"

@@ -5,6 +5,7 @@
 #include <map>
 #include <set>
 
+#include "tests/tracker/memory_journal.h"
 #include "tracker/defaults.h"
 #include "tracker/device_choice.h"
 #include "tracker/farm.h"

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "tests/tracker/history.h"
+#include "tests/tracker/memory_journal.h"
 #include "tests/tracker/passing_journal.h"
 #include "tests/tracker/simulated_races.h"
 #include "tracker/carry_out.h"

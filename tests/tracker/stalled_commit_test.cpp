@@ -7,6 +7,7 @@
 #include <mutex>
 #include <thread>
 
+#include "tests/tracker/memory_journal.h"
 #include "tests/tracker/passing_journal.h"
 #include "tests/tracker/simulated_workers.h"
 #include "tracker/tracker.h"

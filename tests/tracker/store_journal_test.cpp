@@ -17,6 +17,7 @@
 #include "core/tir/roofline.h"
 #include "db/pack.h"
 #include "db/store.h"
+#include "tests/tracker/memory_journal.h"
 #include "tests/tracker/passing_journal.h"
 #include "tracker/evaluation_json.h"
 #include "tracker/tracker.h"

@@ -14,6 +14,9 @@
 #if __has_include("tracker/wire/blob.h")
 #include "tracker/wire/blob.h"
 #endif
+#if __has_include("tests/tracker/memory_journal.h")  // else tracker/journal.h has it
+#include "tests/tracker/memory_journal.h"
+#endif
 #include "tracker/defaults.h"
 #include "tracker/farm.h"
 #include "workers/agent.h"

@@ -12,8 +12,9 @@ import sys
 import tempfile
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-FOLDERS = ["core/support", "db", "tracker", "workers"]
-SOURCES = ["core/support/*.cpp", "tracker/farm*.cpp", "tracker/wire/blob.cpp", "tracker/wire/wire.cpp", "workers/agent.cpp"] + [
+FOLDERS = ["core/support", "db", "tests/tracker", "tracker", "workers"]
+SOURCES = ["core/support/*.cpp", "tests/tracker/memory_journal.cpp", "tracker/farm*.cpp", "tracker/wire/blob.cpp",
+           "tracker/wire/wire.cpp", "workers/agent.cpp"] + [
     f"tracker/{name}.cpp" for name in ("build_index", "device_class", "health", "journal", "principals")]
 
 

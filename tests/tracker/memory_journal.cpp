@@ -1,4 +1,4 @@
-#include "tracker/journal.h"
+#include "tests/tracker/memory_journal.h"
 
 #include "core/support/error.h"
 
