@@ -10,6 +10,7 @@
 #include "core/support/error.h"
 #include "core/support/most_threads.h"
 #include "core/support/placed_error.h"
+#include "core/support/printable.h"
 #include "db/store.h"
 #include "tuner/load_model.h"
 #include "tuner/optimize.h"
@@ -60,7 +61,13 @@ void ModelFlags::add_build_to(Flags& flags) {
                   "results may be off by this at most, of the largest value");
 }
 
-std::string module_name(const std::string& model) { return std::filesystem::path(model).stem().string(); }
+std::string module_name(const std::string& model) {
+  const std::string name = std::filesystem::path(model).stem().string();
+  // Databases, reports and modules have it, and no service and no import takes such a name.
+  if (has_control_characters(name))
+    fail("the name of the model {} has characters that cannot be shown; rename its file", printable(model));
+  return name;
+}
 
 relay::Module at_precision(const relay::Module& model, const std::string& precision, const Target& target) {
   const tuner::Precision parsed = tuner::parse_precision(precision);

@@ -214,6 +214,8 @@ bool tasks_favour_tuned(const tracker::TuneResult& result, std::span<const tuner
 }
 
 int run_tune_job_here(TuneJob job, const std::optional<std::string>& resume) {
+  // A job that is resumed was asked for by a name that was good.
+  if (!resume) module_name(job.model);
   // Before minutes are spent on the model.
   worker::require_confinement();
   if (job.database.empty()) job.database = db::default_database_path();

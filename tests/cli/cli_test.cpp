@@ -182,6 +182,8 @@ constexpr BadUse kBadUses[] = {
     {"token --name '\xff' --out none.token", "--name: the name must be UTF-8 without control characters"},
     {"keygen --output worker.key", "tune keygen: unknown flag `--output`; did you mean `--out`?"},
     {"version --zzz=3", "tune version: unknown flag `--zzz`; see tune version --help"},
+    {"--model 'a\x0b.relay' --out none",
+     "the name of the model a\\x0b.relay has characters that cannot be shown; rename its file"},
     {"help benhc", "tune help: nothing is known about `benhc`; did you mean `bench`?"},
     {"bench", "tune bench: --model is required; see tune bench --help"},
     {"eval", "tune eval: FILE is required; see tune eval --help"},
