@@ -143,6 +143,7 @@ class Store final : public Reader {
   StoredByJob stored_by(ServedJobId id);
   /// What its trials, news and texts take, as its search has counted.
   void set_served_kept(ServedJobId id, int64_t bytes);
+  void add_served_kept(ServedJobId id, int64_t bytes);
   /// By all jobs of the owner but that one (0: all).
   int64_t kept_by_owner(const std::string& owner, ServedJobId but = 0);
 

@@ -221,6 +221,10 @@ void Store::set_served_kept(ServedJobId id, int64_t bytes) {
   database_->run("UPDATE served_job SET kept_bytes = ? WHERE id = ?", {bytes, id});
 }
 
+void Store::add_served_kept(ServedJobId id, int64_t bytes) {
+  database_->run("UPDATE served_job SET kept_bytes = kept_bytes + ? WHERE id = ?", {bytes, id});
+}
+
 int64_t Store::kept_by_owner(const std::string& owner, ServedJobId but) {
   Query row = database_->query(
       "SELECT coalesce(sum(kept_bytes), 0) FROM served_job WHERE owner = ? AND id <> ?", {owner, but});

@@ -46,6 +46,14 @@ uint64_t take_module(const std::string& name, const fs::path& from, const fs::pa
   return fs::file_size(to / name);
 }
 
+/// What a searcher has said stays when its life is over, in its owner's share. A next life begins another
+/// log, and counts anew what the job keeps.
+void count_log(const std::string& log, db::ServedJobId job, db::Store& store) {
+  std::error_code none;
+  const uintmax_t bytes = fs::file_size(log, none);
+  if (!none) store.add_served_kept(job, static_cast<int64_t>(bytes));
+}
+
 /// Null while it serves.
 std::exception_ptr failure_of(FarmClient& farm) {
   try {
@@ -326,7 +334,10 @@ bool JobKeeper::run_once(Search& search, db::Store& store) {
   const RemovedFolder removed{its_folder};
   fs::create_directories(its_folder);
   std::optional<Life> life = live(search, store, prepare_order(search, store));
-  if (!life) return true;
+  if (!life) {
+    count_log(log_file(job_folder(search.job.uuid)), search.job.id, store);
+    return true;
+  }
   if (!search.excess.empty()) life->excess = search.excess;
   if (life->ours && life->excess.empty()) std::rethrow_exception(life->ours);
   return settle(search.job, store, *life);
@@ -423,9 +434,11 @@ bool JobKeeper::settle(const db::ServedJob& job, db::Store& store, const Life& l
     write_file(folder + "/report.txt", life.ending.text);
     const uint64_t module_bytes = take_module(job.model_name + ".lathe", its_folder, folder);
     store.set_served_kept(job.id, life.ending.kept_bytes + static_cast<int64_t>(module_bytes));
+    count_log(log_file(folder), job.id, store);
     store.set_served_state(job.id, db::JobState::kDone);
     return true;
   }
+  count_log(log_file(folder), job.id, store);
   if (!life.excess.empty()) {  // and would again
     log(fmt::format("job {}: {}", job.uuid, life.excess));
     store.set_served_state(job.id, db::JobState::kFailed, life.excess);

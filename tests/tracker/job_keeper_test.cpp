@@ -228,6 +228,14 @@ TEST(JobKeeper, CountsAModuleForItsOwner) {
   EXPECT_TRUE(std::filesystem::exists(office.keeper->job_folder(office.job.uuid) + "/net.lathe"));
 }
 
+/// It stays beside the module, whatever becomes of the job.
+TEST(JobKeeper, CountsALogForItsOwner) {
+  Office office(shell("head -c 3000000 /dev/zero | tr '\\0' x >&2; exit 2"));
+  ASSERT_TRUE(soon([&] { return office.state() == db::JobState::kFailed; }));
+  EXPECT_GE(office.store.kept_by_owner("alice"), 3'000'000);
+  EXPECT_LT(office.store.kept_by_owner("alice"), 3'100'000);
+}
+
 /// It may run programs, the linker for one. One that is left behind holds the link, and with it the job's
 /// place.
 TEST(JobKeeper, EndsWhatASearcherHasStarted) {
