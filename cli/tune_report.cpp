@@ -130,6 +130,15 @@ struct Report {
 constexpr const char* kEndings[] = {"budget spent", "stopped", "target reached", "no candidate left",
                                     "nothing to gain"};  // by Ending
 
+/// All that was asked for came but some of the trials.
+bool is_short_of_trials(const tuner::SessionStatus& status) {
+  return status.ending == tuner::Ending::kBudget && status.budget > 0 && status.trials < status.budget;
+}
+
+const char* ended_by(const tuner::SessionStatus& status) {
+  return is_short_of_trials(status) ? "time spent" : kEndings[static_cast<size_t>(status.ending)];
+}
+
 /// Why the search ended before its budget did, as a line; nothing when it did not.
 std::string ending_text(const Report& report) {
   const tuner::SessionStatus& status = report.outcome.search.status;
@@ -141,9 +150,15 @@ std::string ending_text(const Report& report) {
       return "ended early: no task has a candidate left\n";
     case tuner::Ending::kNoGain:
       return "ended early: no further round was expected to gain 0.01% of the model's time\n";
-    default:
+    case tuner::Ending::kStopped:  // which is said where it was asked for
       return "";
+    case tuner::Ending::kBudget:
+      if (!is_short_of_trials(status)) return "";
+      return fmt::format(
+          "ended early: its time was over after {} of {} trials, or no device came for the rest\n",
+          status.trials, status.budget);
   }
+  return "";
 }
 
 /// What became of the target, as a line: the model itself counts.
@@ -252,7 +267,7 @@ std::string json_of(const Report& report) {
                            {"threads", report.job.threads},
                            {"trials", search.status.trials},
                            {"seconds", search.status.seconds},
-                           {"ended", kEndings[static_cast<size_t>(search.status.ending)]},
+                           {"ended", ended_by(search.status)},
                            {"before_ms", before * 1e3},
                            {"after_ms", after * 1e3},
                            {"race", shipment.raced ? race_json(shipment) : nlohmann::json()},

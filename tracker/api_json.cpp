@@ -153,6 +153,7 @@ json job_json(const db::ServedJob& job, db::Store& store) {
                  {"progress", figures_of(last_of(store, job, "progress"))},
                  {"confirmed_seconds", confirmed_json(report)},
                  {"raced", raced_json(report)},
+                 {"ended", string_member(report, "ended")},
                  {"trials", 0}};
   // Of the tasks' counters, not a count over the trials, which may be a million.
   if (job.job) result["trials"] = store.ended_trials(*job.job);

@@ -49,13 +49,14 @@ void print_jobs(const json& jobs) {
     // Of a search's own best each was also lucky.
     const json confirmed = job.value("confirmed_seconds", json());
     // The other lines show the place in a text that it is about; `tune watch` and --json have them.
-    const std::string message = text_of(job, "message");
-    const auto budget = job.at("trial_budget").get<int64_t>();
+    std::string message = text_of(job, "message");
+    const auto budget = job.at("trial_budget").get<int64_t>(), trials = job.at("trials").get<int64_t>();
+    // A job that is done has no message, but fewer trials than it asked for want a reason.
+    if (message.empty() && trials < budget) message = printable(string_member(job, "ended"));
     fmt::print("{:<8}  {:<10}  {:<20}  {:<9}  {:>13}  {:>9}  {:>9}  {}\n", text_of(job, "id").substr(0, 8),
                in_column(text_of(job, "owner"), 10), in_column(text_of(job, "model"), 20),
                text_of(job, "state"),
-               budget > 0 ? fmt::format("{}/{}", job.at("trials").get<int64_t>(), budget)
-                          : fmt::format("{}", job.at("trials").get<int64_t>()),
+               budget > 0 ? fmt::format("{}/{}", trials, budget) : fmt::format("{}", trials),
                seconds("default_model_seconds", "untuned_seconds"),
                confirmed.is_number() ? duration_text(confirmed.get<double>())
                                      : seconds("model_seconds", "tuned_seconds"),

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 #include <sstream>
 
 #include "core/support/temporary_folder.h"
@@ -38,6 +39,18 @@ TEST(Metrics, HaveSoManySeries) {
   EXPECT_NE(many.find("lathe_device_slots{device_class=\"made up 4999\"} 7\n"), std::string::npos)
       << "the large ones are told";
   EXPECT_NE(many.find("lathe_device_leases{device_class=\"all others\"} 4500\n"), std::string::npos) << many;
+}
+
+/// A job that is done with fewer trials than it asked for.
+TEST(JobJson, SaysWhyItsSearchEnded) {
+  TemporaryFolder folder;
+  db::Store store(folder / "t.db");
+  const db::ServedJobId id = store.add_served_job({.owner = "alice", .model_name = "net"}).id;
+  EXPECT_EQ(job_json(store.served_job(id), store)["ended"], "");
+  store.set_served_report(id, R"({"ended": "no candidate left"})");
+  EXPECT_EQ(job_json(store.served_job(id), store)["ended"], "no candidate left");
+  store.set_served_report(id, R"({"ended": 7})");
+  EXPECT_EQ(job_json(store.served_job(id), store)["ended"], "");
 }
 
 /// A name of a device ends no line and no quotes.

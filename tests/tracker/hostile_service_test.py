@@ -21,7 +21,8 @@ class HostileTracker(http.server.BaseHTTPRequestHandler):
     """Answers every question with what its clients would rather not show, or write."""
 
     job = {"id": "0" * 36 + ESCAPE, "owner": ESCAPE, "model": "../../../" + ESCAPE, "state": "done" + ESCAPE,
-           "message": "\x9b2J\r" + ESCAPE + "\n0123abcd  bob         forged", "progress": None, "trial_budget": 1, "trials": 1}
+           "message": "\x9b2J\r" + ESCAPE + "\n0123abcd  bob         forged", "progress": None, "trial_budget": 1, "trials": 1,
+           "ended": ESCAPE}
     answers = {}
 
     def do_GET(self):
