@@ -35,6 +35,8 @@ export interface Job {
   confirmed_seconds: number | null;
   /** One run of the model as it was raced at the job's end, tuned against untuned; null where it was not. */
   raced: { untuned_seconds: number; tuned_seconds: number } | null;
+  /** Why its search ended, once its report is there; else "". */
+  ended: string;
 }
 
 /** Whether nothing more happens to the job. */

@@ -274,6 +274,32 @@ try {
     await close(page);
   });
 
+  await test('jobs beyond the newest hundred', async () => {
+    const { jobs } = await service.get('/v1/jobs');
+    const id = (number) => `${String(number).padStart(8, '0')}-0000-4000-8000-000000000000`;
+    const all = Array.from({ length: 250 }, (_, i) => ({ ...jobs[0], id: id(250 - i), model: `net${250 - i}` }));
+    const page = await open('/jobs', {
+      prepare: (page) =>
+        page.route('**/v1/jobs?*', (route) => {
+          const query = new URL(route.request().url()).searchParams;
+          const first = query.get('before') ? all.findIndex((one) => one.id === query.get('before')) + 1 : 0;
+          return route.fulfill({ json: { jobs: all.slice(first, first + Number(query.get('limit'))) } });
+        }),
+    });
+    const rows = page.locator('main > .table tbody tr');
+    const older = page.getByRole('button', { name: 'Older jobs' });
+    for (const shown of [100, 200, 250]) {
+      await page.getByRole('link', { name: `net${251 - shown}`, exact: true }).waitFor();
+      assert.equal(await rows.count(), shown);
+      if (shown < 250) await older.click();
+    }
+    assert.equal(await older.count(), 0);
+    await page.getByLabel('State').selectOption('done');
+    await older.waitFor();
+    assert.equal(await rows.count(), 100);
+    await close(page);
+  });
+
   await test('the keyboard alone: skip, sort, a tab', async () => {
     const page = await open('/jobs');
     await page.getByRole('link', { name: 'dqn' }).waitFor();

@@ -31,6 +31,7 @@ function State({ job }: { job: Job }) {
     <>
       <Badge state={job.state} />
       {job.message && <small class="message" title={job.message}>{firstLine(job.message)}</small>}
+      {!job.message && job.ended && job.trials < job.trial_budget && <small>{job.ended}</small>}
     </>
   );
 }
@@ -40,9 +41,29 @@ function Trials({ job }: { job: Job }) {
   return <Bar share={job.trials / job.trial_budget} text={`${count(job.trials)} / ${count(job.trial_budget)}`} />;
 }
 
+const kPage = 100;
+
+interface Listed {
+  jobs: Job[] | null;
+  isAll: boolean;
+  error: string;
+}
+
+/** So many pages from the newest job on, each from the last job of the one before: new jobs move nothing. */
+async function list(query: string, pages: number, signal: AbortSignal): Promise<Listed> {
+  const all: Job[] = [];
+  for (let page = 0; page < pages; page++) {
+    const before = all.length > 0 ? `&before=${all[all.length - 1].id}` : '';
+    const { jobs } = await get<{ jobs: Job[] }>(`/v1/jobs?limit=${kPage}${before}${query}`, signal);
+    all.push(...jobs);
+    if (jobs.length < kPage) return { jobs: all, isAll: true, error: '' };
+  }
+  return { jobs: all, isAll: false, error: '' };
+}
+
 /** The list, asked for anew when something happens to a job, at most once a second. */
-function useJobs(query: string): { jobs: Job[] | null; error: string } {
-  const [asked, setAsked] = useState<{ jobs: Job[] | null; error: string }>({ jobs: null, error: '' });
+function useJobs(query: string, pages: number): Listed {
+  const [asked, setAsked] = useState<Listed>({ jobs: null, isAll: true, error: '' });
   useEffect(() => {
     const abort = new AbortController();
     let timer = 0;
@@ -50,11 +71,11 @@ function useJobs(query: string): { jobs: Job[] | null; error: string } {
     const ask = async () => {
       again = false; // what happens from here on may be missing in the answer
       try {
-        const { jobs } = await get<{ jobs: Job[] }>(`/v1/jobs?limit=100${query}`, abort.signal);
-        if (!abort.signal.aborted) setAsked({ jobs, error: '' });
+        const listed = await list(query, pages, abort.signal);
+        if (!abort.signal.aborted) setAsked(listed);
       } catch (error) {
         if (abort.signal.aborted) return;
-        setAsked((old) => ({ jobs: error instanceof Refused ? null : old.jobs, error: textOf(error) }));
+        setAsked((old) => ({ ...old, jobs: error instanceof Refused ? null : old.jobs, error: textOf(error) }));
         again = isTransient(error);
       }
       timer = setTimeout(() => {
@@ -75,27 +96,37 @@ function useJobs(query: string): { jobs: Job[] | null; error: string } {
       abort.abort();
       clearTimeout(timer);
     };
-  }, [query]);
+  }, [query, pages]);
   return asked;
 }
 
 export function Jobs({ status }: { status: Status | null }) {
   const [state, setState] = useState('');
   const [owner, setOwner] = useState('');
-  const { jobs, error } = useJobs(`&state=${state}&owner=${encodeURIComponent(owner)}`);
+  const [pages, setPages] = useState(1);
+  const { jobs, isAll, error } = useJobs(`&state=${state}&owner=${encodeURIComponent(owner)}`, pages);
+  const choose = (set: (value: string) => void) => (value: string) => {
+    set(value);
+    setPages(1);
+  };
   const owners = [...new Set([...(status?.owners.map((one) => one.name) ?? []), ...(jobs ?? []).map((job) => job.owner)])].sort();
   return (
     <>
       <div class="title">
         <h1>Jobs</h1>
-        <Choice label="State" value={state} onChange={setState} choices={[['', 'all'], ...kJobStates.map((one): [string, string] => [one, one])]} />
-        <Choice label="Owner" value={owner} onChange={setOwner} choices={[['', 'everybody'], ...owners.map((one): [string, string] => [one, one])]} />
+        <Choice label="State" value={state} onChange={choose(setState)} choices={[['', 'all'], ...kJobStates.map((one): [string, string] => [one, one])]} />
+        <Choice label="Owner" value={owner} onChange={choose(setOwner)} choices={[['', 'everybody'], ...owners.map((one): [string, string] => [one, one])]} />
         <CsvButton name="Jobs" columns={kColumns} rows={jobs ?? []} />
       </div>
       <Failed text={error} />
       {status && <Queue status={status} />}
       {jobs && (
         <Table name="Jobs" columns={kColumns} rows={jobs} rowKey={(job) => job.id} empty="no job: tune submit --model resnet18 --tracker …" />
+      )}
+      {jobs && !isAll && (
+        <button type="button" class="small" onClick={() => setPages(pages + 1)}>
+          Older jobs
+        </button>
       )}
       {status && status.owners.length > 0 && <Shares status={status} />}
     </>
