@@ -71,9 +71,31 @@ Value places_of_maxima(const Node& node, const Window& w, const std::vector<Expr
   return plus(offset, place);
 }
 
+/// The mean or the maximum of each channel. Images have an operator of their own, which layouts know; other
+/// ranks are reductions.
+Value pool_over_all(const Node& node, bool average) {
+  Ints axes(node.rank(0) - 2);
+  std::iota(axes.begin(), axes.end(), 2);
+  if (axes.size() == 2) return emit(average ? "nn.global_avg_pool2d" : "nn.global_max_pool2d", {node.in(0)});
+  return emit(average ? "mean" : "max", {node.in(0)}, make<relay::ReduceAttrs>(axes, true));
+}
+
+/// Whether the one window there is has all elements of the image and nothing else, as where exporters write
+/// the last mean of a network with the size it had.
+bool covers_all(const Node& node, const Window& w) {
+  if (!w.frame.empty()) return false;
+  for (size_t d = 0; d < w.rank; ++d) {
+    const IntImm* extent = node.dims(0)[d + 2].as<IntImm>();
+    if (!extent || extent->value != w.kernel[d] || w.reach(d) != w.kernel[d]) return false;
+    if (w.padding[d] != 0 || w.padding[d + w.rank] != 0) return false;
+  }
+  return true;
+}
+
 Values pool(const Node& node) {
   bool average = node.op() == "AveragePool";
   Window w = window_of(node, std::nullopt);
+  if (node.outputs() == 1 && covers_all(node, w)) return {pool_over_all(node, average)};
   const bool counts = node.integer("count_include_pad", 0) != 0;
   auto attrs =
       make<relay::PoolAttrs>(w.kernel, w.strides, w.padding, w.dilation, std::string(), std::string(),
@@ -140,15 +162,9 @@ Values global_lp_pool(const Node& node) {
   return {root(sum_over(to_power(emit("abs", {node.in(0)}), p), axes, true), p)};
 }
 
-/// Images have an operator of their own, which layouts know; other ranks are reductions.
 Values global_pool(const Node& node) {
   if (node.rank(0) < 3) node.reject("data of rank {}, must be 3 or more", node.rank(0));
-  Ints axes(static_cast<size_t>(node.rank(0) - 2));
-  std::iota(axes.begin(), axes.end(), 2);
-  bool average = node.op() == "GlobalAveragePool";
-  if (axes.size() == 2)
-    return {emit(average ? "nn.global_avg_pool2d" : "nn.global_max_pool2d", {node.in(0)})};
-  return {emit(average ? "mean" : "max", {node.in(0)}, make<relay::ReduceAttrs>(axes, true))};
+  return {pool_over_all(node, node.op() == "GlobalAveragePool")};
 }
 
 /// The inverse of a pooling that told where its maxima were: these in an image of zeros.

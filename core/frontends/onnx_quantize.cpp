@@ -5,6 +5,7 @@
 
 #include "core/frontends/onnx_arithmetic.h"
 #include "core/frontends/onnx_dims.h"
+#include "core/frontends/onnx_window.h"
 #include "core/relay/analysis/call_type.h"
 #include "core/relay/ops/attrs_nn.h"
 #include "core/relay/ops/attrs_tensor.h"
@@ -133,11 +134,9 @@ Value integer_conv(const Node& node, const Places& at) {
     node.reject("zero points of shapes {} and {}, must be a number, and one or one for each channel",
                 shape_text(shape_of(x_zero)), shape_text(shape_of(w_zero)));
   const auto [data, attrs] = conv_operands(node, at.w, x_zero, kInt32);
+  const char* op = by_rank(node.rank(at.x) - 2, {"qnn.conv1d", "qnn.conv2d", "qnn.conv3d"});
   // Scales are 1: the product itself does not depend on them.
-  if (node.rank(at.x) == 4)
-    return call("qnn.conv2d", {data, w, x_zero, w_zero, scalar(kFloat32, 1), scalar(kFloat32, 1)}, attrs);
-  const char* op = node.rank(at.x) == 3 ? "nn.conv1d" : "nn.conv3d";
-  return call(op, {centred(data, x_zero), centred(w, along(w_zero, node.rank(at.w) - 1))}, attrs);
+  return call(op, {data, w, x_zero, w_zero, scalar(kFloat32, 1), scalar(kFloat32, 1)}, attrs);
 }
 
 Value integer_matmul(const Node& node, const Places& at) {

@@ -21,8 +21,8 @@ inline Tensor longs(std::vector<int64_t> values) {
 }
 
 /// Inputs that are not defined are left out.
-inline std::vector<Tensor> run(const std::string& op, const std::vector<Tensor>& inputs,
-                               const std::string& attributes = "", int outputs = 1) {
+inline ImportedModel import_node(const std::string& op, const std::vector<Tensor>& inputs,
+                                 const std::string& attributes = "", int outputs = 1) {
   std::vector<std::string> in, out;
   std::string declared;
   ImportOptions options;
@@ -36,8 +36,13 @@ inline std::vector<Tensor> run(const std::string& op, const std::vector<Tensor>&
     declared += bytes::input(in.back());
   }
   for (int i = 0; i < outputs; ++i) out.push_back(fmt::format("out_{}", i));
-  return outputs_of(
-      import_bytes(bytes::model(bytes::node(op, in, out, attributes), declared, out, 24), "m.onnx", options));
+  return import_bytes(bytes::model(bytes::node(op, in, out, attributes), declared, out, 24), "m.onnx",
+                      options);
+}
+
+inline std::vector<Tensor> run(const std::string& op, const std::vector<Tensor>& inputs,
+                               const std::string& attributes = "", int outputs = 1) {
+  return outputs_of(import_node(op, inputs, attributes, outputs));
 }
 
 inline std::vector<double> values(const Tensor& tensor) {

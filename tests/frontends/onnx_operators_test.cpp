@@ -7,6 +7,7 @@
 #include <filesystem>
 
 #include "core/frontends/onnx.h"
+#include "core/relay/text.h"
 #include "tests/frontends/one_node.h"
 #include "tests/frontends/onnx_bytes.h"
 #include "tests/thrown_by.h"
@@ -439,6 +440,19 @@ TEST(OnnxOperators, Determinants) {
   EXPECT_THAT(values(run("Det", {floats({}, {2, 0, 0})})[0]), ElementsAre(1, 1));
   EXPECT_THROW(run("Det", {floats({1, 2}, {1, 2})}), Error);
   EXPECT_THROW(run("Det", {floats({1, 2}, {2})}), Error);
+}
+
+/// Signals and volumes are products of bytes as images are, not of their differences from the zero point.
+TEST(OnnxOperators, IntegerConvolutionsOfAnyRank) {
+  for (const size_t rank : {1, 2, 3}) {
+    std::vector<int64_t> image(rank + 2, 5), kernel(rank + 2, 3);
+    image[0] = 1, image[1] = kernel[1] = 4;
+    const std::vector<Tensor> inputs{random_tensor(image, kUInt8, 3), random_tensor(kernel, kInt8, 4),
+                                     tensor_of(std::vector<uint8_t>{3}, {}, kUInt8)};
+    const ImportedModel model = import_node("ConvInteger", inputs);
+    EXPECT_THAT(relay::print(model.module->functions.at("main")->body),
+                testing::HasSubstr(fmt::format("qnn.conv{}d(", rank)));
+  }
 }
 
 /// Whose range is 0, by which nothing can be divided.

@@ -5,6 +5,7 @@
 
 #include <cmath>
 
+#include "core/relay/text.h"
 #include "tests/frontends/one_node.h"
 
 namespace lathe::onnx {
@@ -66,6 +67,31 @@ TEST(OnnxPool, TellsWhereMaximaAre) {
     for (int64_t i = 0; i < results[0].size(); ++i)
       EXPECT_EQ(results[0].value(i), x.value(static_cast<int64_t>(places[static_cast<size_t>(i)])));
   }
+}
+
+/// As exporters write the last mean of a network; there is no window to slide.
+TEST(OnnxPool, OfTheWholeImageIsGlobal) {
+  const auto text = [](const std::string& op, const Ints& shape, const Ints& kernel,
+                       const std::string& more = "") {
+    const std::string node = bytes::node(op, {"x"}, {"y"}, bytes::integers("kernel_shape", kernel) + more);
+    return relay::print(
+        import_bytes(bytes::model(node, bytes::input("x"), {"y"}, 24), "m.onnx", {.shapes = {{"x", shape}}})
+            .module);
+  };
+  using testing::HasSubstr;
+  const Ints image{2, 3, 5, 4};
+  EXPECT_THAT(text("AveragePool", image, {5, 4}), HasSubstr("nn.global_avg_pool2d("));
+  EXPECT_THAT(text("MaxPool", image, {5, 4}), HasSubstr("nn.global_max_pool2d("));
+  EXPECT_THAT(text("MaxPool", {2, 3, 7}, {7}), HasSubstr(" max("));
+  EXPECT_THAT(text("MaxPool", image, {5, 3}), HasSubstr("nn.max_pool2d("));
+  EXPECT_THAT(text("AveragePool", image, {5, 4}, bytes::integers("pads", {0, 1, 0, 0})),
+              HasSubstr("nn.avg_pool2d("));
+  EXPECT_THAT(text("AveragePool", image, {3, 4}, bytes::integers("dilations", {2, 1})),
+              HasSubstr("nn.avg_pool2d("));
+  const Tensor x = random_tensor(image, kFloat32, 4);
+  for (const char* op : {"AveragePool", "MaxPool"})
+    EXPECT_EQ(values(run(op, {x}, bytes::integers("kernel_shape", {5, 4}))[0]),
+              values(run(std::string("Global") + op, {x})[0]));
 }
 
 TEST(OnnxPool, UnpoolPutsMaximaBack) {
