@@ -118,11 +118,12 @@ void check_keys(const TrackerFlags& flags, tracker::Principals& principals) {
 
 /// Where files lie: beside the database, unless that is elsewhere.
 void settle_places(TrackerFlags& flags) {
+  // Jobs have links to models there, which lead on from the folder that they are in.
+  if (!flags.files.empty()) flags.files = std::filesystem::absolute(flags.files);
   if (db::is_server(flags.database)) {
     if (flags.files.empty())
       fail("--db {}: say with --files where uploaded models and results are to lie on this machine",
            flags.database);
-    flags.files = std::filesystem::absolute(flags.files);
     flags.artifacts = flags.files + "/artifacts";
     return;
   }

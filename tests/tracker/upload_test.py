@@ -4,11 +4,12 @@
 import hashlib
 import json
 import os
+import subprocess
 import tempfile
 import threading
 import time
 
-from tracker_process import Tracker, check, wait_for
+from tracker_process import TUNE, Tracker, check, run, wait_for
 
 MIB = 1 << 20
 PIECE = b"\x5a" * MIB
@@ -116,7 +117,27 @@ def bounds_one_user(tracker):
     print("one user's models are bounded: 413")
 
 
+def is_found_in_a_folder_named_from_here(folder):
+    """A job's folder has a link to its model."""
+    with open(folder + "/net.relay", "w") as model:
+        model.write("def @main(%data: Tensor[(8, 64), float32]) -> Tensor[(8, 64), float32] { nn.relu(%data) }\n")
+    with Tracker(folder, "--files", os.path.relpath(folder + "/models")) as tracker:
+        worker = subprocess.Popen([TUNE, "worker", "--tracker", tracker.listen], stdout=tracker.log, stderr=tracker.log)
+        try:
+            job = run("submit", "--model", folder + "/net.relay", "--trials", "2", "--threads", "1",
+                      "--tracker", f"http://127.0.0.1:{tracker.port}")
+            said = wait_for("a job to end", lambda: (lambda j: j if j["state"] in ("done", "failed") else None)(
+                tracker.call("GET", f"/v1/jobs/{job}")[1]), 120)
+            check(said["state"] == "done", f"a job is {said['state']}: {said['message']}")
+        finally:
+            worker.terminate()
+            worker.wait()
+    print("a model is found in --files that are named from here")
+
+
 def main():
+    with tempfile.TemporaryDirectory() as folder:
+        is_found_in_a_folder_named_from_here(folder)
     with tempfile.TemporaryDirectory() as folder:
         tracker = Tracker(folder)
         for name in "alice", "bob":
