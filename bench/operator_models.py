@@ -79,6 +79,8 @@ def windows():
     pool('average_pool_3d', 'AveragePool', [1, 16, 10, 20, 20], [2, 2, 2], strides=[2, 2, 2])
     pool('lp_pool', 'LpPool', [1, 31, 75, 75], [3, 3], strides=[2, 2])
     model('global_max_pool', 'GlobalMaxPool', [[4, 100, 13, 13]])
+    model('global_max_pool_wide_1', 'GlobalMaxPool', [[32, 100, 48, 1]])
+    pool('average_pool_all', 'AveragePool', [1, 2048, 7, 7], [7, 7])
     model('lrn', 'LRN', [[1, 64, 27, 27]], size=5)
     sizes, scales = np.array([], np.float32), np.array([1, 1, 2, 2], np.float32)
     model('resize_nearest', 'Resize', [[1, 30, 31, 31]], [sizes, scales], mode='nearest')

@@ -40,6 +40,7 @@ enum class PassId : uint8_t {
   kDeadCode,
   kToANormalForm,
   kToGraphNormalForm,
+  kSqueezeRows,
   kFuseOps,
   kFuseWindows,
   kNarrowConstants,

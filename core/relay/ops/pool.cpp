@@ -1,6 +1,7 @@
 // Pooling: a window slid over the spatial axes (fixed, global or adaptive), in any layout.
 #include "core/arith/simplify.h"
 #include "core/relay/ops/families.h"
+#include "core/relay/ops/reduced_axes.h"
 #include "core/relay/ops/window.h"
 
 namespace lathe::relay::ops {
@@ -256,15 +257,6 @@ Buffers adaptive(FuncBuilder& f, const Attrs& attrs, Inputs in, const Type& resu
   })};
 }
 
-/// A global average of channels second is the mean over all axes behind them.
-Attrs global_mean(const Attrs& attrs, size_t rank) {
-  const std::string& layout = attrs_as<AdaptivePoolAttrs>(attrs).layout;
-  if (!layout.empty() && layout != "NC" + spatial_letters(static_cast<int>(rank) - 2)) return nullptr;
-  Ints axes;
-  for (size_t axis = 2; axis < rank; ++axis) axes.push_back(static_cast<int64_t>(axis));
-  return make<ReduceAttrs>(std::optional(axes), true);
-}
-
 constexpr Op row(const char* name, const char* doc, const NodeType* attrs, InferType infer, Compute compute,
                  NarrowRule narrow) {
   return {.name = name,
@@ -276,7 +268,7 @@ constexpr Op row(const char* name, const char* doc, const NodeType* attrs, Infer
           .fusion = Fusion::kAnchor,
           .layout = LayoutRule::kAttribute,
           .narrow = narrow,
-          .mean = narrow == NarrowRule::kMean ? global_mean : nullptr};
+          .mean = narrow == NarrowRule::kMean ? global_reduction : nullptr};
 }
 
 constexpr NarrowRule rule_of(PoolKind kind) {
@@ -323,6 +315,14 @@ constexpr Op kPoolOps[] = {
     adaptive_row<3, PoolKind::kAvg>("nn.adaptive_avg_pool3d", kAdaptiveDoc),
 };
 }  // namespace
+
+Attrs global_reduction(const Attrs& attrs, size_t rank) {
+  const std::string& layout = attrs_as<AdaptivePoolAttrs>(attrs).layout;
+  if (!layout.empty() && layout != "NC" + spatial_letters(static_cast<int>(rank) - 2)) return nullptr;
+  Ints axes;
+  for (size_t axis = 2; axis < rank; ++axis) axes.push_back(static_cast<int64_t>(axis));
+  return make<ReduceAttrs>(std::optional(axes), true);
+}
 
 std::span<const Op> pool_ops() { return kPoolOps; }
 

@@ -4,12 +4,11 @@
 
 #include "core/relay/ops/families.h"
 #include "core/relay/ops/open_extents.h"
+#include "core/relay/ops/reduced_axes.h"
 #include "core/relay/ops/rule.h"
 
 namespace lathe::relay::ops {
-namespace {
 
-/// The axes that vanish, ascending. REQUIRES: accepted by the relation.
 Ints reduced_axes(const std::optional<Ints>& axis, bool exclude, size_t rank) {
   // Without `axis` all axes vanish, unless `exclude` asks for all but those named: then none is.
   std::vector<bool> named(rank, !axis && !exclude);
@@ -20,6 +19,8 @@ Ints reduced_axes(const std::optional<Ints>& axis, bool exclude, size_t rank) {
     if (named[d] != (exclude && axis)) axes.push_back(static_cast<int64_t>(d));
   return axes;
 }
+
+namespace {
 
 template <typename A>
 Relation reduced_type(RelationContext& c, const A& a, std::optional<DataType> dtype) {

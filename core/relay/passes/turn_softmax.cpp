@@ -29,8 +29,7 @@ class TurnSoftmax final : public ExprMutator {
     const int64_t given = ops::attrs_as<SoftmaxAttrs>(call->attrs).axis,
                   axis = given < 0 ? given + rank : given;
     const std::optional<int64_t> behind = elements_behind(type, axis);
-    if (!behind) return rebuilt;
-    if (*behind == 1) return squeezed(*call, axis, rank);
+    if (!behind || *behind == 1) return rebuilt;  // one element is no reason to move anything
     return is_narrow(type, axis, *behind) ? turned(*call, axis, rank) : rebuilt;
   }
 
@@ -57,14 +56,6 @@ class TurnSoftmax final : public ExprMutator {
 
   static Expr along_last(const Call& call, const Expr& x) {
     return typed_call(call.callee.as<OpNode>()->name, {x}, make<SoftmaxAttrs>(int64_t{-1}));
-  }
-
-  static Expr squeezed(const Call& call, int64_t axis, int64_t rank) {
-    Ints ones(static_cast<size_t>(rank - 1 - axis));
-    std::iota(ones.begin(), ones.end(), axis + 1);
-    const Expr row = typed_call("squeeze", {call.args[0]}, make<SqueezeAttrs>(ones));
-    return typed_call("expand_dims", {along_last(call, row)},
-                      make<ExpandDimsAttrs>(axis + 1, rank - 1 - axis));
   }
 
   static Expr turned(const Call& call, int64_t axis, int64_t rank) {

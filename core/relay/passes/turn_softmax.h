@@ -10,7 +10,7 @@ namespace lathe::relay {
 /// as many rows as there are elements behind the axis: 3 of 16 lanes of (2, 1000, 3) along axis 1. Where that
 /// is a quarter of a vector or less, and rows are as long as a vector, the axis goes last:
 ///   nn.softmax(x, axis=1)  ->  transpose(nn.softmax(transpose(x, axes=[0, 2, 1])), axes=[0, 2, 1])
-/// One element is no reason to move anything: (1, 1000, 1, 1) is squeezed instead.
+/// One element is no reason to move anything (squeeze_rows.h).
 ///
 /// nn.softmax, nn.fast_softmax and nn.log_softmax whose sizes from the axis on are known; others stay, as do
 /// those for devices other than processors. Stands before simplify_expr, which joins what it adds to
