@@ -35,9 +35,10 @@ std::vector<int64_t> Node::ints_in(size_t i) const {
   const Tensor& tensor = known_in(i);
   std::vector<int64_t> values;
   for (int64_t k = 0; k < tensor.size(); ++k) {
-    // Some operators take counts as real numbers.
-    if (tensor.dtype().is_float() && tensor.value(k) != std::floor(tensor.value(k)))
-      reject("input {} holds {}, must be integers", i, tensor.value(k));
+    // Some operators take counts as real numbers. Those that no int64 is, infinity among them, become none.
+    if (const double value = tensor.value(k);
+        tensor.dtype().is_float() && !(value == std::floor(value) && std::abs(value) <= kLargest))
+      reject("input {} holds {}, must be integers", i, value);
     values.push_back(in_range(tensor.integer(k)));
   }
   return values;

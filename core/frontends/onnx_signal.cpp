@@ -45,22 +45,25 @@ double to_hertz(double mel) { return 700 * (std::pow(10, mel / 2595) - 1); }
 
 /// (dft_length / 2 + 1, bins): triangles, equally wide on the mel scale, over the bins of a spectrum.
 Values mel_weight_matrix(const Node& node) {
-  int64_t bins = node.int_in(0), length = node.int_in(1), rate = node.int_in(2), rows = length / 2 + 1;
-  double low = to_mel(node.real_in(3)),
-         step = (to_mel(node.real_in(4)) - low) / static_cast<double>(bins + 2);
+  const int64_t bins = node.int_in(0), length = node.int_in(1), rate = node.int_in(2);
+  const double lowest = node.real_in(3), highest = node.real_in(4);
   if (rate < 1 || bins < 1 || length < 1) node.reject("{} bins, length {}, rate {}", bins, length, rate);
+  const int64_t rows = length / 2 + 1;
   DataType dtype = dtype_from(static_cast<int32_t>(node.integer("output_datatype", 1)));
   Tensor result = zeros(node.constant_shape({rows, bins}), dtype);
+  const double low = to_mel(lowest), step = (to_mel(highest) - low) / static_cast<double>(bins + 2);
   // The bin of the spectrum in which triangle i begins; it peaks where the next one begins.
   auto edge = [&](int64_t i) {
-    double hertz = to_hertz(low + step * static_cast<double>(i));
-    return static_cast<int64_t>(
-        std::floor(static_cast<double>(length + 1) * hertz / static_cast<double>(rate)));
+    const double hertz = to_hertz(low + step * static_cast<double>(i)),
+                 bin = std::floor(static_cast<double>(length + 1) * hertz / static_cast<double>(rate));
+    // In this form it refuses NaN, too, as the logarithm of a frequency below -700 is.
+    if (!(step >= 0 && bin >= 0 && bin <= static_cast<double>(rows)))
+      node.reject("frequencies from {} to {}, must rise from 0 to half the sample rate of {} at most", lowest,
+                  highest, rate);
+    return static_cast<int64_t>(bin);
   };
   for (int64_t i = 0; i < bins; ++i) {
-    int64_t from = edge(i), top = edge(i + 1), to = edge(i + 2);
-    if (from < 0 || top < from || to < top || to > rows)
-      node.reject("frequencies must rise, to half the sample rate at most");
+    const int64_t from = edge(i), top = edge(i + 1), to = edge(i + 2);
     auto set = [&](int64_t j, int64_t part, int64_t whole) {
       result.set(j * bins + i, whole == 0 ? 1 : static_cast<double>(part) / static_cast<double>(whole));
     };

@@ -7,6 +7,7 @@
 #include <complex>
 
 #include "tests/frontends/one_node.h"
+#include "tests/thrown_by.h"
 
 namespace lathe::onnx {
 namespace {
@@ -97,6 +98,26 @@ TEST(OnnxSignal, AWindowOfOneElementIsOne) {
     const Tensor size = tensor_of<int64_t>({1}, {}, kInt64);
     EXPECT_THAT(values(run(op, {size}, bytes::integer("periodic", 0))[0]), testing::ElementsAre(1)) << op;
   }
+}
+
+/// Edges of bins that are no numbers, or no such numbers as places are, were made places.
+TEST(OnnxSignal, MelEdgesThatCannotBeAreRefused) {
+  auto said_of = [](const std::vector<int64_t>& counts, float low, float high) {
+    std::vector<Tensor> inputs;
+    for (int64_t count : counts) inputs.push_back(tensor_of<int64_t>({count}, {}, kInt64));
+    for (float edge : {low, high}) inputs.push_back(floats({edge}, {}));
+    return thrown_by([&] { run("MelWeightMatrix", inputs); });
+  };
+  EXPECT_EQ(said_of({8, 16, 8192}, 0, 4096), "no error");
+  for (const auto& [low, high] : std::vector<std::pair<float, float>>{
+           {-1000, 500}, {0, 1e30F}, {0, INFINITY}, {NAN, 500}, {0, NAN}, {500, 100}, {-INFINITY, 0}})
+    EXPECT_THAT(
+        said_of({8, 16, 8192}, low, high),
+        testing::HasSubstr(fmt::format("frequencies from {} to {}, must rise from 0 to half the sample "
+                                       "rate of 8192 at most",
+                                       static_cast<double>(low), static_cast<double>(high))));
+  for (const int64_t count : {INT64_MAX, INT64_MIN})
+    EXPECT_THAT(said_of({count, 16, 8192}, 0, 4096), testing::HasSubstr("is out of range"));
 }
 
 }  // namespace
