@@ -12,7 +12,6 @@
 
 namespace lathe::codegen {
 namespace {
-bool is_signed(DataType dtype) { return dtype.code == TypeCode::kInt; }
 
 struct Interval {
   double low, high;

@@ -112,19 +112,23 @@ class Emitter {
   llvm::Value* constant_power(llvm::Value* x, const Expr& exponent);
   llvm::Value* float_quotient(llvm::Value* a, llvm::Value* b);
   llvm::Value* float_binary(const Binary& e, llvm::Value* a, llvm::Value* b);
-  llvm::Value* int_binary(const Binary& e, llvm::Value* a, llvm::Value* b);
-  llvm::Value* integer_power(llvm::Value* base, llvm::Value* exponent, bool is_signed);
   llvm::Value* float_remainder(llvm::Value* a, llvm::Value* b);
-  llvm::Value* ramp_division(const Binary& e);
-  llvm::Value* any_division(const Binary& e, llvm::Value* a, llvm::Value* b);
-  llvm::Value* division(const Binary& e, llvm::Value* a, llvm::Value* b);
-  llvm::Value* select(const Select& e);
-  llvm::Value* vector_select(const Select& e);
-  llvm::Value* known_or(const Expr& e, FunctionRef<llvm::Value*()> emit_value);
   llvm::Value* intrinsic(const IntrinsicCall& e);
   llvm::Value* float_intrinsic(Intrinsic f, llvm::Value* a, DataType dtype);
   llvm::Value* per_lane_call(const std::string& libm_name, llvm::ArrayRef<llvm::Value*> args);
   llvm::Value* rounded(llvm::Value* v, DataType dtype);
+
+  // emit_integer.cpp
+  llvm::Value* int_binary(const Binary& e, llvm::Value* a, llvm::Value* b);
+  llvm::Value* integer_power(llvm::Value* base, llvm::Value* exponent, bool is_signed);
+  llvm::Value* ramp_division(const Binary& e);
+  llvm::Value* any_division(const Binary& e, llvm::Value* a, llvm::Value* b);
+  llvm::Value* division(const Binary& e, llvm::Value* a, llvm::Value* b);
+
+  // emit_select.cpp
+  llvm::Value* select(const Select& e);
+  llvm::Value* vector_select(const Select& e);
+  llvm::Value* known_or(const Expr& e, FunctionRef<llvm::Value*()> emit_value);
   llvm::Value* guarded(llvm::Value* condition, llvm::Type* type, FunctionRef<llvm::Value*()> emit_value);
 
   // emit_cast.cpp

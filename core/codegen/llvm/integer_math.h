@@ -1,9 +1,14 @@
-// Divisions and conversions of vectors of integers, for processors that have no instructions for them.
+// Integers in registers; divisions and conversions of vectors of them, for processors that have no
+// instructions for these.
 #pragma once
 
 #include <llvm/IR/IRBuilder.h>
 
+#include "core/support/dtype.h"
+
 namespace lathe::codegen {
+
+inline bool is_signed(DataType dtype) { return dtype.code == TypeCode::kInt; }
 
 /// uint64 as `type`, vectors of float32 or float64, rounded once to nearest even.
 llvm::Value* reals_of_uint64(llvm::IRBuilder<>& builder, llvm::Value* x, llvm::Type* type);
