@@ -54,7 +54,6 @@ constexpr double kTileOverhead = 20;
 /// Weights stream from the second-level cache through the first-level one: a load of them costs as many that
 /// hit it as that one is faster, times this (fitted): its lines have to be filled too.
 constexpr double kFills = 2;
-constexpr double kLineBits = 512;
 /// Loads get in the way of multiply-adds a little even when there is room for both.
 constexpr double kContention = 0.05;
 /// Tests at the edges, and more code.
@@ -82,7 +81,7 @@ class Model {
     loads_ = machine.loads.at(bits);
     latency_ = machine.latency;
     line_loads_ = machine.l1_bandwidth / machine.l2_bandwidth;
-    weight_loads_ = std::max(1.0, kFills * line_loads_ * bits / kLineBits);
+    weight_loads_ = std::max(1.0, kFills * line_loads_ * bits / static_cast<double>(8 * kLineBytes));
     broadcasts_ = reduction.broadcasts() && !target.broadcasts_operands();
     if (reduction.dot && bits == 512) {
       along_k_ = groups();

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "core/support/error.h"
+#include "core/tir/machine.h"
 #include "core/tir/prologue.h"
 #include "schedules/family.h"
 #include "tuner/store_pattern.h"
@@ -18,7 +19,6 @@ namespace {
 /// out.
 constexpr int kBuffers = 5;  // the written one and the four that are read most widely
 constexpr int kCaches = 3;
-constexpr double kLineBytes = 64;
 
 /// Quantities range over ten decimal powers. The 1 keeps an absent quantity at 0; callers pass one less where
 /// 1 means none.

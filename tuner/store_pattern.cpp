@@ -6,14 +6,13 @@
 
 #include "core/arith/fold.h"
 #include "core/support/error.h"
+#include "core/tir/machine.h"
 
 namespace lathe::tuner {
 
 using namespace tir;
 
 namespace {
-
-constexpr int64_t kLineBytes = 64;
 
 /// Values of index expressions for given values of the loops.
 class Evaluator {

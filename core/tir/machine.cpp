@@ -316,16 +316,15 @@ double memory_rate(const Target& target, double streams) {
 
 /// A set of the cache is chosen by the line's address modulo the number of sets.
 double conflicting_lines(const Target& target, std::span<const int64_t> addresses) {
-  constexpr int64_t kLine = 64;
   // More than fit put out each other, not only the ones that came first: twice as many as are too many, at
   // most all (8 to 14 rows of a product on Zen 4: bench/results/2026-11-22-any-model.md).
   constexpr double kPutOut = 2;
   // An L1 cache is indexed by the address: sets are bytes / line / ways.
   // A user may give any number above 0; of less than one line a set is none, and there is no dividing by it.
   const double ways = std::max(machine_of(target).l1_ways, 1.0);
-  const int64_t sets = std::max<int64_t>(target.l1_bytes / kLine / static_cast<int64_t>(ways), 1);
+  const int64_t sets = std::max<int64_t>(target.l1_bytes / kLineBytes / static_cast<int64_t>(ways), 1);
   std::set<int64_t> lines;
-  for (int64_t address : addresses) lines.insert(address / kLine);
+  for (int64_t address : addresses) lines.insert(address / kLineBytes);
   std::map<int64_t, double> in_set;
   for (int64_t line : lines) ++in_set[line % sets];
   double conflicting = 0;

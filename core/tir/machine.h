@@ -12,6 +12,9 @@
 
 namespace lathe {
 
+/// What a cache brings in and puts out at once, in all machines here.
+inline constexpr int64_t kLineBytes = 64;
+
 /// Vector instructions that one core begins in a cycle, by the bits of the vectors; 0: it has none so wide.
 struct RateByWidth {
   double bits128 = 0, bits256 = 0, bits512 = 0;

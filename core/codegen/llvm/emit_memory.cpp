@@ -8,6 +8,7 @@
 #include "core/codegen/llvm/emitter.h"
 #include "core/codegen/llvm/lanes.h"
 #include "core/support/error.h"
+#include "core/tir/machine.h"
 
 namespace lathe::codegen {
 
@@ -179,7 +180,6 @@ void Emitter::prefetch(const FlatAccess& at, const tir::Buffer& buffer, llvm::Va
   Loop& loop = loops_.back();
   // What the statement writes is a sum in registers.
   if (loop.prefetch <= 0 || buffer->scope != tir::Scope::kGlobal || buffer.get() == stored_) return;
-  constexpr int64_t kLineBytes = 64;
   int64_t line = at.constant * buffer->dtype.bytes() / kLineBytes;
   if (!loop.prefetched.emplace(key_of(at, buffer), line).second) return;
   llvm::Value* ahead = b_.CreateGEP(b_.getInt8Ty(), pointer, b_.getInt64(loop.prefetch));
