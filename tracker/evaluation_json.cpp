@@ -7,7 +7,8 @@
 namespace lathe::tracker {
 namespace {
 
-/// Every member with its name, once.
+/// Every member with its name, once, but for `dims`: a race's are its order's (race_spec.cpp), and of a
+/// candidate, which is what is written here, its workload says them.
 template <typename Evaluation, typename Visit>
 void members(Evaluation& e, Visit visit) {
   visit("threads", e.threads);

@@ -7,9 +7,6 @@
 
 namespace lathe::relay::ops {
 
-/// Elements of a row of open length, where it is to be guessed.
-inline constexpr int64_t kTypicalRow = 4096;
-
 inline Expr is_nan(const Expr& x) { return intrinsic(Intrinsic::kIsNan, x); }
 /// One for each dimension of `x`.
 std::vector<Var> variables_of(const Buffer& x);
