@@ -49,7 +49,12 @@ class Checker {
   }
 
   void check_numbers() const {
-    if (known(plan_.arena_bytes)) check_memory(plan_.arena_bytes);
+    if (known(plan_.arena_bytes)) {
+      // Which of the sizes is wrong says more than what memory they would come to.
+      if (plan_.arena_bytes < 0)
+        for (const Value& value : plan_.values) checked_bytes(value);
+      check_memory(plan_.arena_bytes);
+    }
     for (const Value& value : plan_.values) check_value(value);
     for (const Step& step : plan_.steps) check_step(step);
   }

@@ -77,7 +77,7 @@ Relation conv_type(RelationContext& c, const Attrs& attrs) {
     Expr extent = l.data.extent(letters[s], data->shape);
     require_kernel(c, (*kernel)[letters[s]], letters[s], l.kernel.shape(*kernel));
     Expr windows = windows_along(w, s, extent, (*kernel)[letters[s]]);
-    if (as_int(windows) && int_value(windows) < 1)
+    if (as_int(windows) && int_value(windows) < 0)
       mismatch(c, "data of shape {} is smaller than the kernel along {}", describe(data->shape), letters[s]);
     out[letters[s]] = windows;
   }

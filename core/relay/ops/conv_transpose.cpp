@@ -51,7 +51,7 @@ Relation conv_transpose_type(RelationContext& c, const Attrs& attrs) {
         extent.as<Any>() ? any_dim()
                          : simplify((extent - 1) * g.window.strides[s] + (kernel - 1) * g.window.dilation[s] +
                                     1 + g.output_padding[s] - g.window.before[s] - g.window.after[s]);
-    if (as_int(out[g.letters[s]]) && int_value(out[g.letters[s]]) < 1)
+    if (as_int(out[g.letters[s]]) && int_value(out[g.letters[s]]) < 0)
       mismatch(c, "padding leaves nothing of data of shape {} along {}", describe(data->shape), g.letters[s]);
   }
   c.result(tensor_type(g.data.shape(out), a.out_dtype.value_or(data->dtype)));

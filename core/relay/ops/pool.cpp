@@ -39,7 +39,7 @@ Relation pool_type(RelationContext& c, const Attrs& attrs) {
   for (size_t s = 0; s < letters.size(); ++s) {
     Expr& extent = shape[layout.position(letters[s])];
     extent = pooled_extent(w, s, extent, kernel[s], a.ceil_mode);
-    if (as_int(extent) && int_value(extent) < 1)
+    if (as_int(extent) && int_value(extent) < 0)
       mismatch(c, "data of shape {} is smaller than the window along {}", describe(data->shape), letters[s]);
   }
   c.result(tensor_type(shape, data->dtype));

@@ -27,7 +27,9 @@ Window window_of(const Ints& strides, const Ints& dilation, const Ints& padding,
 /// The extent of a kernel along the spatial axis `letter` of `weight` is at least 1, where it is known.
 void require_kernel(RelationContext& c, const Expr& extent, char letter, const Shape& weight);
 
-/// How many windows of `kernel` elements fit along spatial axis `s`; `?` when the extent is unknown.
+/// How many windows of `kernel` elements fit along spatial axis `s`; `?` when the extent is unknown. None fit
+/// where it is less than a stride too short; a shorter extent is none of any result (less than 0), whether it
+/// is known when the model is compiled or when it runs.
 Expr windows_along(const Window& w, size_t s, const Expr& extent, const Expr& kernel);
 
 /// `x` in `layout` with padding of `fill` around the spatial axes.

@@ -198,8 +198,8 @@ TEST(ConvOps, Refuse) {
             "nn.conv2d: data of shape (1, 3, 8, 8) has 3 channels, weight takes 5 (groups is 1)");
   EXPECT_EQ(relation_error("nn.conv2d", {}, {{3, 8, 8}, {4, 3, 3, 3}}),
             "nn.conv2d: argument 1 has shape (3, 8, 8), must have rank 4");
-  EXPECT_EQ(relation_error("nn.conv2d", {}, {{1, 3, 2, 8}, {4, 3, 3, 3}}),
-            "nn.conv2d: data of shape (1, 3, 2, 8) is smaller than the kernel along H");
+  EXPECT_EQ(relation_error("nn.conv2d", {}, {{1, 3, 1, 8}, {4, 3, 3, 3}}),
+            "nn.conv2d: data of shape (1, 3, 1, 8) is smaller than the kernel along H");
   EXPECT_EQ(relation_error("nn.conv2d", {}, {{1, 3, 8, 8}, {4, 3, 3, 0}}),
             "nn.conv2d: weight of shape (4, 3, 3, 0) has a kernel of 0 along W, must be at least 1");
   EXPECT_EQ(
