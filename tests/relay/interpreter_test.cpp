@@ -77,6 +77,16 @@ TEST(Interpreter, LongListsAndDeepRecursion) {
       "1");
 }
 
+TEST(Interpreter, RecursionWithoutEndIsAnError) {
+  try {
+    Interpreter(parse_module("def @f(%n: int32) -> int32 { 1 + @f(%n) }\ndef @main() { @f(0) }", "t"))
+        .call("main");
+    FAIL() << "it ended";
+  } catch (const RunError& error) {
+    EXPECT_STREQ(error.what(), "t:1:34: error: calls nest more than 500000 deep");
+  }
+}
+
 TEST(Interpreter, ArgumentsAreChecked) {
   Interpreter interpreter(
       parse_module("import \"list\"\ndef @main(%x: Tensor[(n), int32], %l: List[bool]) { (%x, %l) }\n", "t"));

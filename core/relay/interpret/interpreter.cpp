@@ -15,7 +15,9 @@
 namespace lathe::relay {
 namespace {
 
-constexpr size_t kMaxActivations = 10'000'000;
+/// So that what does not end does so in seconds and in some hundred megabytes: an activation here takes
+/// thirty times as long as one of a machine, of which ten million may nest, and five times its memory.
+constexpr size_t kMaxActivations = 500'000;
 
 /// A scope under way: the members before `next` have their values.
 struct Point {

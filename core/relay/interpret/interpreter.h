@@ -28,7 +28,7 @@ class Interpreter {
 
   /// The value of a global function's call. References in it stay those of this interpreter. Throws RunError;
   /// Error for a function that does not exist and for arguments that are not of its parameters' types, and
-  /// for programs whose calls nest more than 10,000,000 deep.
+  /// for programs whose calls nest more than 500,000 deep.
   Value call(const std::string& function, const std::vector<Value>& args = {});
   /// What a reference holds now.
   Value read(const RefValue& reference) const;
