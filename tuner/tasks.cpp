@@ -12,6 +12,7 @@
 #include "core/tir/text.h"
 #include "schedules/anatomy.h"
 #include "schedules/family.h"
+#include "tuner/plan_sizes.h"
 
 namespace lathe::tuner {
 namespace {
@@ -116,12 +117,23 @@ std::string kernel_name(const relay::Expr& callee) {
   return name.empty() ? "copy" : name;
 }
 
+namespace {
+/// A tensor program of any sizes with those that are numbers in the call.
+tir::Func with_dims_of_call(const tir::Func& func, const KernelCall& call) {
+  if (tir::dims_of(*func).empty()) return func;
+  std::vector<int64_t> numbers;
+  for (const Expr& dim : dims_of_call(call, func))
+    numbers.push_back(as_int(dim) ? int_value(dim) : tir::kStaysOpen);
+  return tir::with_dims(func, numbers);
+}
+}  // namespace
+
 /// Canonical, so that names do not tell equal programs apart; with the mask of its constants, since a kernel
 /// whose weights are known when the model is built may be scheduled otherwise.
 tir::Func workload_of(const KernelCall& call) {
   const auto* program = call.callee.as<relay::PrimFunc>();
-  tir::Func func =
-      program ? program->func : relay::lower_function(call.callee.cast<relay::Function>(), "task");
+  tir::Func func = program ? with_dims_of_call(program->func, call)
+                           : relay::lower_function(call.callee.cast<relay::Function>(), "task");
   // Other names may stand in another order.
   func = tir::canonical(func);
   if (!tir::dims_of(*func).empty()) {

@@ -1,4 +1,6 @@
 // The typing of calls: of operators, tensor programs and functions.
+#include <algorithm>
+
 #include "core/relay/infer/collector.h"
 #include "core/relay/infer/generic.h"
 #include "core/relay/text.h"
@@ -123,7 +125,29 @@ void TypeCollector::meet_demands(const Expr& e) {
   }
 }
 
-/// The first parameters of a tensor program are its inputs.
+namespace {
+/// What a type of tuples, within each other, has in their places, in order.
+std::vector<Type> fields_of(const Type& type) {
+  std::vector<Type> fields, left{type};
+  while (!left.empty()) {
+    const Type next = left.back();
+    left.pop_back();
+    if (const TupleType* tuple = next.as<TupleType>())
+      left.insert(left.end(), tuple->items.rbegin(), tuple->items.rend());
+    else
+      fields.push_back(next);
+  }
+  return fields;
+}
+
+bool has_unknown_dim(const Type& type) {
+  const TensorType* tensor = type.as<TensorType>();
+  return tensor && std::any_of(tensor->shape.begin(), tensor->shape.end(),
+                               [](const lathe::Expr& dim) { return dim.as<Any>() != nullptr; });
+}
+}  // namespace
+
+/// The first parameters of a tensor program are its inputs, the others what it writes.
 void TypeCollector::call_tensor_program(const Ref<Call>& e) {
   if (!e->out_type)
     type_error(e, "a call of a tensor program or library function needs the type of its result");
@@ -133,13 +157,48 @@ void TypeCollector::call_tensor_program(const Ref<Call>& e) {
     // Each call may be of other extents.
     Type callee = unifier_.with_flexible_dims(known(e->callee));
     const std::vector<Type>& params = callee.as<FuncType>()->params;
-    if (e->args.size() >= params.size())
-      type_error(e, fmt::format("a tensor program of {} parameters, results included, gets {} arguments",
-                                params.size(), e->args.size()));
-    for (size_t i = 0; i < e->args.size(); ++i)
+    // Who calls makes room for it.
+    const std::vector<Type> results = fields_of(e->out_type);
+    if (std::any_of(results.begin(), results.end(), has_unknown_dim))
+      type_error(e, fmt::format("the result has type {}, whose sizes must be known", text(e->out_type)));
+    const auto written = static_cast<size_t>(e->callee.as<PrimFunc>()->func->outputs);
+    const size_t read = params.size() - written;
+    if (e->args.size() != read || results.size() != written)
+      type_error(e, fmt::format("the tensor program takes {} and gives {} tensors, not {} and {}", read,
+                                written, e->args.size(), results.size()));
+    for (size_t i = 0; i < read; ++i)
       demand(e, known(e->args[i]), params[i], fmt::format("argument {}", i + 1));
+    for (size_t i = 0; i < written; ++i)
+      demand(e, results[i], params[read + i], fmt::format("result {}", i + 1));
+    require_told_sizes(e);
   }
   set(e, e->out_type);
+}
+
+/// `?` fits any size, and nothing would see whether it is the one that the tensor program has elsewhere.
+void TypeCollector::require_told_sizes(const Ref<Call>& e) {
+  std::vector<Type> args;
+  for (const Expr& arg : e->args) args.push_back(known(arg));
+  wait(e, args, [this, e, args] {
+    const std::vector<tir::Buffer>& params = e->callee.as<PrimFunc>()->func->params;
+    const auto occurs_once = [&](const lathe::Expr& dim) {
+      size_t count = 0;
+      for (const tir::Buffer& param : params)
+        for (const lathe::Expr& extent : param->shape) count += uses_var(extent, dim.as<lathe::VarNode>());
+      return count == 1;
+    };
+    for (size_t i = 0; i < args.size(); ++i) {
+      const Type type = unifier_.resolve(args[i]);
+      const TensorType* tensor = type.as<TensorType>();
+      if (!tensor) return false;
+      for (size_t d = 0; d < tensor->shape.size(); ++d)
+        if (const lathe::Expr& wanted = params[i]->shape[d];
+            tensor->shape[d].as<Any>() && !(wanted.as<lathe::VarNode>() && occurs_once(wanted)))
+          fail("argument {} has type {}, whose sizes must be known: match_cast gives them names", i + 1,
+               text(type));
+    }
+    return true;
+  });
 }
 
 /// A call of a function value. Of a callee that is a hole yet, it is only known that it takes these

@@ -80,6 +80,7 @@ class TypeCollector : public ExprVisitor {
               const Attrs& attrs, const Type& result);
   void meet_demands(const Expr& e);
   void call_tensor_program(const Ref<Call>& e);
+  void require_told_sizes(const Ref<Call>& e);
   void call_function(const Ref<Call>& e, const Type& callee);
   void bind_pattern(const Expr& match, const Pattern& pattern, const Type& type);
   Type annotated(const Expr& e, const Type& annotation);
