@@ -67,7 +67,7 @@ Value sum_over(const Value& value, const Ints& axes, bool keepdims) {
 Value counted(int64_t count, const Ints& shape) {
   // Positions are constants made at import: a hostile extent must not become gigabytes.
   constexpr int64_t kMost = int64_t{1} << 24;
-  if (count > kMost) fail("{} positions along an axis, at most {} are supported", count, kMost);
+  if (count < 0 || count > kMost) fail("{} positions along an axis, at most {} are supported", count, kMost);
   Ints numbers(static_cast<size_t>(count));
   std::iota(numbers.begin(), numbers.end(), 0);
   return reshape(int_constant(numbers), shape);

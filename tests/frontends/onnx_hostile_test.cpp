@@ -107,6 +107,8 @@ TEST(OnnxHostile, BombsAreCountedBeforeTheyUnfold) {
                                               tensor("w", {-1, 4}, kFloat, field(9, std::string(16, '\0'))))},
       {"its shape is out of range", model(relu("x", "y"), "", {int64_t{1} << 40, int64_t{1} << 40})},
       {"is out of range", model(bytes::node("Softmax", {"x"}, {"y"}, bytes::integer("axis", INT64_MIN)))},
+      {"-1000 positions along an axis",
+       model(bytes::node("OneHot", {"x", "d", "x"}, {"y"}), integers("d", {-1000}), {1, 2})},
       {"is out of range", model(bytes::node("MaxPool", {"x"}, {"y"},
                                             bytes::integers("kernel_shape", {int64_t{1} << 62, 1}) +
                                                 bytes::integers("strides", {0, 0})),
