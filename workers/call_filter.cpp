@@ -13,9 +13,10 @@
 
 #include <cerrno>
 #include <cstddef>
-#include <iterator>
 #include <span>
 #include <vector>
+
+#include "core/support/error.h"
 
 namespace lathe::worker {
 namespace {
@@ -156,11 +157,20 @@ class Filter {
   void allow() { result(SECCOMP_RET_ALLOW); }
   void kill() { result(SECCOMP_RET_KILL_PROCESS); }
   void refuse(int error) { result(SECCOMP_RET_ERRNO | static_cast<uint32_t>(error)); }
-  /// The next `count` instructions run when the loaded word equals `value` (has any / none of its bits).
-  /// Jumps count instructions forwards: these run over what belongs to one call when it is another.
-  void if_equal(uint32_t value, uint8_t count) { add(BPF_JMP | BPF_JEQ | BPF_K, value, 0, count); }
-  void if_any(uint32_t bits, uint8_t count) { add(BPF_JMP | BPF_JSET | BPF_K, bits, 0, count); }
-  void if_none(uint32_t bits, uint8_t count) { add(BPF_JMP | BPF_JSET | BPF_K, bits, count, 0); }
+  /// What `then` adds runs where the loaded word is `value` (has any, or none, of its bits), before what is
+  /// added next, which finds another word where `then` loads one and gives no result.
+  template <typename F>
+  void when(uint32_t value, const F& then) {
+    add_jump(BPF_JEQ, value, &sock_filter::jf, then);
+  }
+  template <typename F>
+  void when_any(uint32_t bits, const F& then) {
+    add_jump(BPF_JSET, bits, &sock_filter::jf, then);
+  }
+  template <typename F>
+  void when_none(uint32_t bits, const F& then) {
+    add_jump(BPF_JSET, bits, &sock_filter::jt, then);
+  }
 
   bool install() {
     // The kernel copies it.
@@ -171,8 +181,16 @@ class Filter {
 
  private:
   void result(uint32_t value) { add(BPF_RET | BPF_K, value); }
-  void add(int code, uint32_t k, uint8_t jt = 0, uint8_t jf = 0) {
-    code_.push_back({static_cast<uint16_t>(code), jt, jf, k});
+  void add(int code, uint32_t k) { code_.push_back({static_cast<uint16_t>(code), 0, 0, k}); }
+  /// A jump counts instructions forwards, by a byte: over what `then` adds, by the way of `otherwise`.
+  template <typename F>
+  void add_jump(int test, uint32_t k, uint8_t sock_filter::*otherwise, const F& then) {
+    const size_t jump = code_.size();
+    add(BPF_JMP | test | BPF_K, k);
+    then();
+    const size_t count = code_.size() - jump - 1;
+    CHECK(count <= UINT8_MAX, "a jump over {} instructions", count);
+    code_[jump].*otherwise = static_cast<uint8_t>(count);
   }
   std::vector<sock_filter> code_;
 };
@@ -190,86 +208,81 @@ bool filter_calls(Confinement confinement) {
   constexpr uint32_t kNamespaces = CLONE_NEWNS | CLONE_NEWCGROUP | CLONE_NEWUTS | CLONE_NEWIPC |
                                    CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNET;
   Filter filter;
+  const auto allow = [&] { filter.allow(); };
   // What is refused returns an error that libc copes with; what no kernel of ours would call ends the
   // process.
   filter.load(offsetof(seccomp_data, arch));
   // A 32-bit call of an x86-64 process comes with another architecture, and with numbers that
-  // mean other calls.
-  filter.if_equal(kArchitecture, 1);
-  filter.load(kNumber);  // another architecture's number falls through to a call that is not listed
-  const auto allow = [&](std::span<const int> calls) {
-    for (int call : calls) {
-      filter.if_equal(static_cast<uint32_t>(call), 1);
-      filter.allow();
-    }
+  // mean other calls: what is loaded then is not listed, and falls through all of it.
+  filter.when(kArchitecture, [&] { filter.load(kNumber); });
+  const auto allow_all = [&](std::span<const int> calls) {
+    for (int call : calls) filter.when(static_cast<uint32_t>(call), allow);
   };
-  allow(kForRuns);
-  if (confinement != Confinement::kRun) allow(kForBuilds);
-  if (confinement == Confinement::kSearch) allow(kForSearches);
+  allow_all(kForRuns);
+  if (confinement != Confinement::kRun) allow_all(kForBuilds);
+  if (confinement == Confinement::kSearch) allow_all(kForSearches);
   // clone3 keeps its flags in memory, where a filter cannot look: glibc falls back to clone.
-  filter.if_equal(SYS_clone3, 1);
-  filter.refuse(ENOSYS);
-  // Flags are the first argument on both architectures.
-  filter.if_equal(SYS_clone, 4);
-  filter.load(argument(0));
-  if (confinement != Confinement::kRun)
-    filter.if_none(kNamespaces, 1);
-  else
-    // A run may start threads, and no process: vfork and fork are not in its list.
-    filter.if_any(CLONE_THREAD, 1);
-  filter.allow();
-  filter.kill();
-  // Builds have all of it above, as far as Landlock lets them; a run may read what the loader reads.
-  filter.if_equal(SYS_openat, 4);
-  filter.load(argument(2));
-  filter.if_none(O_ACCMODE | O_CREAT | O_TRUNC, 1);
-  filter.allow();
-  filter.refuse(EACCES);
-  filter.if_equal(SYS_tgkill, 4);  // abort()
-  filter.load(argument(0));
-  filter.if_equal(static_cast<uint32_t>(getpid()), 1);
-  filter.allow();
-  filter.kill();
-  // Copies of descriptors and their flags; an owner and its signal (F_SETOWN, F_SETSIG) reach any process.
-  filter.if_equal(SYS_fcntl, 2 * std::size(kDescriptorCommands) + 2);
-  filter.load(argument(1));
-  for (int command : kDescriptorCommands) {
-    filter.if_equal(static_cast<uint32_t>(command), 1);
-    filter.allow();
-  }
-  filter.refuse(EPERM);
-  filter.if_equal(SYS_ioctl, 4);  // isatty()
-  filter.load(argument(1));
-  filter.if_equal(TCGETS, 1);
-  filter.allow();
-  filter.refuse(EPERM);
-  filter.if_equal(SYS_sched_setaffinity, 4);  // of the calling thread
-  filter.load(argument(0));
-  filter.if_equal(0, 1);
-  filter.allow();
-  filter.refuse(EPERM);
-  // Reading limits, as pthread_create does: there are no new ones when both halves of their address are 0.
-  filter.if_equal(SYS_prlimit64, 6);
-  filter.load(argument(2));
-  filter.if_equal(0, 3);
-  filter.load(upper_half(2));
-  filter.if_equal(0, 1);
-  filter.allow();
-  filter.kill();
-  if (confinement != Confinement::kRun) {
-    filter.if_equal(SYS_setpriority, 6);  // of the calling process
+  filter.when(SYS_clone3, [&] { filter.refuse(ENOSYS); });
+  filter.when(SYS_clone, [&] {
+    // Flags are the first argument on both architectures.
     filter.load(argument(0));
-    filter.if_equal(PRIO_PROCESS, 3);
+    if (confinement != Confinement::kRun)
+      filter.when_none(kNamespaces, allow);
+    else
+      // A run may start threads, and no process: vfork and fork are not in its list.
+      filter.when_any(CLONE_THREAD, allow);
+    filter.kill();
+  });
+  // Builds have all of it above, as far as Landlock lets them; a run may read what the loader reads.
+  filter.when(SYS_openat, [&] {
+    filter.load(argument(2));
+    filter.when_none(O_ACCMODE | O_CREAT | O_TRUNC, allow);
+    filter.refuse(EACCES);
+  });
+  filter.when(SYS_tgkill, [&] {  // abort()
+    filter.load(argument(0));
+    filter.when(static_cast<uint32_t>(getpid()), allow);
+    filter.kill();
+  });
+  // Copies of descriptors and their flags; an owner and its signal (F_SETOWN, F_SETSIG) reach any process.
+  filter.when(SYS_fcntl, [&] {
     filter.load(argument(1));
-    filter.if_equal(0, 1);
-    filter.allow();
+    allow_all(kDescriptorCommands);
     filter.refuse(EPERM);
-  }
-  filter.if_equal(SYS_prctl, 4);  // naming a thread
-  filter.load(argument(0));
-  filter.if_equal(PR_SET_NAME, 1);
-  filter.allow();
-  filter.refuse(EPERM);
+  });
+  filter.when(SYS_ioctl, [&] {  // isatty()
+    filter.load(argument(1));
+    filter.when(TCGETS, allow);
+    filter.refuse(EPERM);
+  });
+  filter.when(SYS_sched_setaffinity, [&] {  // of the calling thread
+    filter.load(argument(0));
+    filter.when(0, allow);
+    filter.refuse(EPERM);
+  });
+  // Reading limits, as pthread_create does: there are no new ones when both halves of their address are 0.
+  filter.when(SYS_prlimit64, [&] {
+    filter.load(argument(2));
+    filter.when(0, [&] {
+      filter.load(upper_half(2));
+      filter.when(0, allow);
+    });
+    filter.kill();
+  });
+  if (confinement != Confinement::kRun)
+    filter.when(SYS_setpriority, [&] {  // of the calling process
+      filter.load(argument(0));
+      filter.when(PRIO_PROCESS, [&] {
+        filter.load(argument(1));
+        filter.when(0, allow);
+      });
+      filter.refuse(EPERM);
+    });
+  filter.when(SYS_prctl, [&] {  // naming a thread
+    filter.load(argument(0));
+    filter.when(PR_SET_NAME, allow);
+    filter.refuse(EPERM);
+  });
   filter.kill();
   return filter.install();
 }
