@@ -451,6 +451,8 @@ class Importer final : public Surroundings {
       outputs = function ? run_function(*function, proto, inputs)
                          : converted(*find_converter(proto.op_type()), proto, calls_.back().opset,
                                      std::move(inputs), folder_, *this);
+    } catch (const NothingToTake& e) {
+      throw NothingToTake(fmt::format("{}: {}", describe(proto), e.what()));
     } catch (const Error& e) {
       fail("{}: {}", describe(proto), e.what());
     }

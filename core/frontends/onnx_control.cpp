@@ -201,9 +201,46 @@ bool count_is_known(const Node& node) {
   return !node.has(0) || (known(node.in(0)) && !holds_handles(node.in(0)));
 }
 
+/// No rows of that type, along the output's axis.
+Value no_rows(const relay::Type& row, int64_t axis) {
+  const auto& type = *row.as<relay::TensorType>();
+  std::vector<Expr> shape = type.shape;
+  shape.insert(shape.begin() + axis, Expr(0));
+  return repeated_to(scalar(type.dtype, 0), shape);
+}
+
+/// The type of output i of a body that cannot be imported for these sizes, which is `why`.
+relay::Type declared_row(const Node& node, size_t i, const std::string& why) {
+  const relay::Type type = node.declared_output("body", i);
+  if (!type) throw NothingToTake(why);
+  return type;
+}
+
+/// A loop whose body takes elements of what has none: it takes no step, or the run is refused.
+Values loop_without_steps(const Node& node, const std::string& why) {
+  Value steps = node.has(1) ? reshape(as_data(node.in(1)), {}) : constant(full({}, kBool, 1));
+  if (node.has(0))
+    steps = emit("logical_and",
+                 {steps, less(scalar(kInt64, 0), cast_to(reshape(as_data(node.in(0)), {}), kInt64))});
+  const Tensor* takes_some = known(steps);
+  if (takes_some && takes_some->value(0) != 0) throw NothingToTake(why);
+  Values results;
+  for (size_t i = 2; i < node.inputs(); ++i) results.push_back(node.in(i));
+  while (results.size() < node.outputs())
+    results.push_back(no_rows(declared_row(node, 1 + results.size(), why), 0));
+  if (takes_some) return results;
+  for (Value& result : results) {
+    if (is_sequence(result)) throw NothingToTake(why);
+    result = emit("require", {as_data(result), emit("logical_not", {steps})},
+                  make<relay::RequireAttrs>(fmt::format("its body takes a step, which it cannot: {}", why)));
+    OpenDimensions::current()->learn_from(result);
+  }
+  return results;
+}
+
 /// Inputs: the most steps, the first condition, what is carried. The body takes the step's number, the
 /// condition and what is carried, and gives the next condition, what is carried, and elements to gather.
-Values loop(const Node& node) {
+Values loop_with_steps(const Node& node) {
   Value condition = node.has(1) ? node.in(1) : constant(full({}, kBool, 1));
   Values carried;
   for (size_t i = 2; i < node.inputs(); ++i) carried.push_back(node.in(i));
@@ -247,6 +284,10 @@ Values loop(const Node& node) {
   for (size_t i = 0; i < gathered.size(); ++i)
     carried.push_back(none.empty() ? concatenated(gathered[i], 0) : none[i]);
   return carried;
+}
+
+Values loop(const Node& node) try { return loop_with_steps(node); } catch (const NothingToTake& nothing) {
+  return loop_without_steps(node, nothing.what());
 }
 
 /// Numbers of an attribute, one for each of `count`; 0 where it is not there.
@@ -390,10 +431,37 @@ Values scan_at_run_time(const Node& node, const ScanForm& form) {
   return results;
 }
 
+/// Of no steps: what is carried stays. The body is asked for the types of its rows alone.
+Values scan_without_steps(const Node& node, const ScanForm& form) {
+  Values results(node.all().begin(), node.all().begin() + static_cast<std::ptrdiff_t>(form.states));
+  Values inputs = results;
+  for (size_t i = 0; i < form.inputs; ++i) {
+    std::vector<Expr> shape = node.dims(form.states + i);
+    shape.erase(shape.begin() + form.axes[i]);
+    inputs.push_back(repeated_to(scalar(node.dtype(form.states + i), 0), shape));
+  }
+  std::vector<relay::Type> rows;
+  try {
+    OpenDimensions::Scope scope;
+    const Values outputs = node.run("body", inputs);
+    if (outputs.size() != node.outputs()) node.reject("its body has {} outputs", outputs.size());
+    for (size_t i = form.states; i < outputs.size(); ++i) rows.push_back(as_data(outputs[i])->checked_type);
+  } catch (const NothingToTake& nothing) {
+    for (size_t i = form.states; i < node.outputs(); ++i)
+      rows.push_back(declared_row(node, i, nothing.what()));
+  }
+  for (size_t i = 0; i < form.gathered; ++i) {
+    const auto rank = static_cast<int64_t>(rows[i].as<relay::TensorType>()->shape.size());
+    results.push_back(no_rows(rows[i], node.axis(form.output_axes[i], rank + 1)));
+  }
+  return results;
+}
+
 /// Inputs: what is carried, then tensors whose elements along an axis are given to the steps in turn.
 Values scan(const Node& node) {
   const ScanForm form = scan_form(node);
   const int64_t* steps = as_int(form.steps);
+  if (steps && *steps == 0) return scan_without_steps(node, form);
   return steps && *steps >= 1 && node.may_unroll("body", *steps) ? unrolled_scan(node, form)
                                                                  : scan_at_run_time(node, form);
 }

@@ -47,6 +47,12 @@ DataType dtype_from(int32_t onnx_type);
 /// wider type. Null for another.
 const char* small_type(int32_t onnx_type);
 
+/// Elements of a tensor that has none are taken: a loop without steps, which this is a body of, takes none.
+class NothingToTake : public Error {
+ public:
+  using Error::Error;
+};
+
 /// The import around a node.
 class Surroundings {
  public:
@@ -115,6 +121,8 @@ class Node {
   std::optional<Tensor> sparse_tensor(const char* name) const;
   /// The outputs of the graph that attribute `name` holds.
   std::vector<Value> run(const char* name, const std::vector<Value>& inputs) const;
+  /// The type of output i of that graph, where the file says all of it; null else.
+  relay::Type declared_output(const char* name, size_t i) const;
   /// Whether so many steps of a loop, whose body attribute `name` holds, may be written out.
   bool may_unroll(const char* name, int64_t steps) const;
   using Type = ::onnx::AttributeProto::AttributeType;

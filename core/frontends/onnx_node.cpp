@@ -170,6 +170,19 @@ std::vector<Value> Node::run(const char* name, const std::vector<Value>& inputs)
   return around_.run(graph(name), inputs);
 }
 
+relay::Type Node::declared_output(const char* name, size_t i) const {
+  const ::onnx::GraphProto& of = graph(name);
+  if (i >= static_cast<size_t>(of.output_size())) return nullptr;
+  const ::onnx::TypeProto& type = of.output(static_cast<int>(i)).type();
+  if (!type.has_tensor_type() || !type.tensor_type().has_shape()) return nullptr;
+  std::vector<Expr> shape;
+  for (const auto& dim : type.tensor_type().shape().dim()) {
+    if (!dim.has_dim_value() || dim.dim_value() < 0) return nullptr;
+    shape.emplace_back(in_range(dim.dim_value()));
+  }
+  return relay::tensor_type(shape, dtype_from(type.tensor_type().elem_type()));
+}
+
 bool Node::may_unroll(const char* name, int64_t steps) const {
   return steps <= kMostSteps && around_.has_room_for(graph(name), steps);
 }

@@ -1,5 +1,6 @@
 #include "core/frontends/onnx_program.h"
 
+#include <algorithm>
 #include <set>
 #include <unordered_map>
 #include <unordered_set>
@@ -91,6 +92,19 @@ class Invariants : public relay::ExprMutator {
   std::set<const lathe::Node*> binders_;
   std::unordered_map<const lathe::Node*, std::set<const lathe::Node*>> free_;  // of those that have some
 };
+
+/// Whether the value takes elements of what may have none, which a run refuses.
+bool may_find_nothing(const Value& value) {
+  static constexpr std::string_view kTaking[] = {"take", "gather", "gather_nd", "scatter_elements",
+                                                 "scatter_nd"};
+  bool found = false;
+  post_order(value, [&](const NodeRef& node) {
+    const auto* call = node.as<relay::Call>();
+    const auto* op = call ? call->callee.as<relay::OpNode>() : nullptr;
+    found |= op && std::ranges::find(kTaking, op->name) != std::end(kTaking) && has_open_dims(call->args[0]);
+  });
+  return found;
+}
 
 /// A loop's function: the types of its state, and its body in terms of its parameters.
 struct Step {
@@ -230,10 +244,17 @@ Values loop_while(const Values& first, FunctionRef<Value(const Values&)> more,
 
   Value all = with_type(make<relay::Call>(Value(self), first), result->checked_type);
   all = with_type(make<relay::Let>(self, function, all), all->checked_type);
+  const bool may_fail = std::ranges::any_of(
+      invariants, [](const Invariants::Binding& each) { return may_find_nothing(each.value); });
   for (; !invariants.empty(); invariants.pop_back())
     all = with_type(make<relay::Let>(invariants.back().var, invariants.back().value, all), all->checked_type);
   scope.leave();
-  return fields_of(all, first.size());
+  if (!may_fail) return fields_of(all, first.size());
+  // What a loop without steps does not ask for does not end its run.
+  Values last;
+  for (size_t i = 0; i < first.size(); ++i)
+    last.push_back(relay::typed_projection(all, static_cast<int64_t>(i)));
+  return branch(more(first), last, first);
 }
 
 Value with_row(const Value& all, const Value& at, const Value& row) {

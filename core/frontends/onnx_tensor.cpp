@@ -29,9 +29,23 @@ Value wrapped_indices(const Value& indices, int64_t extent) {
   return emit("where", {emit("less", {indices, scalar(dtype, 0)}), shifted, indices});
 }
 
+/// Rejects the choice of so many elements from input 0 where it surely has none.
+void require_elements(const Node& node, const std::vector<Expr>& chosen) {
+  const auto is_zero = [](const Expr& dim) { return is_int(dim, 0); };
+  const bool takes_some =
+      std::ranges::all_of(chosen, [](const Expr& dim) { return as_int(dim) && int_value(dim) > 0; });
+  if (takes_some && std::ranges::any_of(node.dims(0), is_zero))
+    throw NothingToTake(fmt::format("{} has no elements, of which {} are taken",
+                                    relay::print(node.in(0)->checked_type), int_value(elements_of(chosen))));
+}
+
 Values gather(const Node& node) {
   int64_t axis = node.axis(node.integer("axis", 0), node.rank(0));
   const Expr& extent = node.dims(0)[static_cast<size_t>(axis)];
+  std::vector<Expr> chosen = node.dims(0);
+  chosen.erase(chosen.begin() + axis);
+  chosen.insert(chosen.begin() + axis, node.dims(1).begin(), node.dims(1).end());
+  require_elements(node, chosen);
   const bool forward = counts_from_front(node.in(1));
   // Of an axis whose size is open the remainder is what counts from the end.
   const Value indices =
@@ -43,6 +57,7 @@ Values gather(const Node& node) {
 
 Values gather_elements(const Node& node) {
   int64_t axis = node.axis(node.integer("axis", 0), node.rank(0));
+  require_elements(node, node.dims(1));
   return {emit("gather", {node.in(0), node.in(1)}, make<relay::GatherAttrs>(axis))};
 }
 
@@ -69,6 +84,7 @@ Values gather_nd(const Node& node) {
 
 Values scatter_elements(const Node& node) {
   int64_t axis = node.axis(node.integer("axis", 0), node.rank(0));
+  require_elements(node, node.dims(1));
   std::string reduction = node.text("reduction", "none");
   auto attrs = make<relay::ScatterElementsAttrs>(axis, reduction == "none" ? "update" : reduction);
   return {emit("scatter_elements", {node.in(0), node.in(1), node.in(2)}, attrs)};

@@ -418,6 +418,65 @@ TEST(OnnxOpenPrograms, NothingIsChosenOfNothing) {
   EXPECT_EQ(said_of(batches, 2), "input `x` is float32 (2, 4), must be float32 (3, 4)");
 }
 
+/// What an open model computes, one of that size alone does too.
+TEST(OnnxOpenPrograms, WindowsOfWhichNoneFits) {
+  const std::string three = integers("kernel_shape", {3, 2});
+  expect_as_settled({{node("Conv", {"x", "w"}, {"a"}), node("MaxPool", {"x"}, {"b", "c"}, three),
+                      node("AveragePool", {"x"}, {"d"}, three), node("LpPool", {"x"}, {"e"}, three)},
+                     input_of("x", {"b", "2", "h", "w"}) + input_of("w", {"4", "2", "3", "3"}),
+                     {"a", "b", "c", "d", "e"}},
+                    {{{"x", {1, 2, 2, 7}}, {"w", {4, 2, 3, 3}}}, {{"x", {2, 2, 4, 3}}, {"w", {4, 2, 3, 3}}}});
+  const Model conv{{node("Conv", {"x", "w"}, {"y"})},
+                   input_of("x", {"1", "1", "h"}) + input_of("w", {"1", "1", "3"})};
+  EXPECT_EQ(thrown_by([&] {
+              Build(conv).compiled({zeros({1, 1, 1}, kFloat32), zeros({1, 1, 3}, kFloat32)});
+            }),
+            "module: a tensor of shape (1, 1, 1, -1)");
+}
+
+/// For i below `count`: rows of x are added up, and gathered. `at`: the row's number.
+Model taking_loop(const std::string& rows, const std::string& at) {
+  const std::string sum = field(
+      12, field(1, "sum") + field(2, field(1, field(1, kFloat) + field(2, field(1, field(1, int64_t{4}))))));
+  const std::string body = node("Gather", {"x", at}, {"row"}) + node("Add", {"before", "row"}, {"after"}) +
+                           node("Identity", {"go"}, {"goes_on"}) + node("Identity", {"after"}, {"sum"}) +
+                           bytes::input("i") + bytes::input("go") + bytes::input("before") +
+                           field(12, field(1, "goes_on")) + field(12, field(1, "after")) + sum;
+  return {{node("Constant", {}, {"first"}, integer("value_int", 0)),
+           node("Loop", {"count", "", "start"}, {"y", "rows"}, bytes::subgraph("body", body))},
+          input_of("x", {rows, "4"}) + input_of("count", {}, kInt) + input_of("start", {"4"}),
+          {"y", "rows"}};
+}
+
+/// Of no rows a loop that takes no step takes none: what its body would need is not asked for.
+TEST(OnnxOpenPrograms, LoopsWithoutStepsTakeNothing) {
+  const Tensor start = tensor_of<float>({1, 2, 3, 4}, {4}, kFloat32);
+  auto count = [](int64_t steps) { return tensor_of<int64_t>({steps}, {}, kInt64); };
+  for (const char* at : {"i", "first"}) {
+    SCOPED_TRACE(at);
+    Build open(taking_loop("n", at)), none(taking_loop("0", at));
+    for (Build* build : {&open, &none}) {
+      const std::vector<Tensor> outputs = build->at({zeros({0, 4}, kFloat32), count(0), start});
+      EXPECT_EQ(outputs[0].value(3), 4);
+      EXPECT_EQ(outputs[1].shape(), (Shape{0, 4}));
+    }
+    EXPECT_NE(thrown_by([&] {
+                open.compiled({zeros({0, 4}, kFloat32), count(1), start});
+              }).find("the model needs min(n, 1) = 1, which does not hold for n = 0"),
+              std::string::npos);
+    EXPECT_NE(
+        thrown_by([&] {
+          none.compiled({zeros({0, 4}, kFloat32), count(1), start});
+        })
+            .find(
+                "its body takes a step, which it cannot: node `row` (Gather): Tensor[(0, 4), float32] has no "
+                "elements, of which 4 are taken"),
+        std::string::npos);
+    const std::vector<Tensor> outputs = open.at({full({2, 4}, kFloat32, 1), count(2), start});
+    EXPECT_EQ(outputs[0].value(0), 3);
+  }
+}
+
 /// As many columns as zero points.
 TEST(OnnxOpenPrograms, ProductsOfBytesWithAZeroPointForEachColumn) {
   constexpr int64_t kByte = 2;
