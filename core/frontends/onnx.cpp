@@ -182,21 +182,15 @@ class Importer final : public Surroundings {
       open.learn_from(params.back());
       names()[input.name()] = params.back();
     }
-    for (const auto& [name, items] : held_) {
-      std::vector<Value> values;
-      for (const std::string& item : items.value_or(std::vector<std::string>()))
-        values.push_back(value(item, name));
-      names()[name] = items ? tuple_of(values) : no_value();
-    }
+    for (const auto& [name, held] : held_) names()[name] = held_value(name, held);
     std::vector<relay::Expr> outputs;
     // Messages about nodes, wherever they stand, get the file's name here.
     try {
       convert_nodes(graph_);
       for (const auto& output : graph_.output()) {
         outputs.push_back(value(output.name(), "the list of outputs"));
-        if (is_list(outputs.back()))
-          fail("output `{}` is a sequence: its length must be known when the model is compiled",
-               output.name());
+        // Of a length that only a run tells: side by side in one tensor.
+        if (is_list(outputs.back())) outputs.back() = joined_items(outputs.back(), 0, /*new_axis=*/true);
         const auto* items = outputs.back().as<relay::Tuple>();
         if (items && items->items.empty())
           fail("output `{}` is empty, which is not supported", output.name());
@@ -217,6 +211,20 @@ class Importer final : public Surroundings {
   }
 
  private:
+  /// An input that is no tensor, of the inputs that were made of it.
+  Value held_value(const std::string& name, const HeldInput& held) const {
+    if (held.form == HeldInput::Form::kNoValue) return no_value();
+    if (held.form == HeldInput::Form::kRows) {
+      const Value rows = value(name, name);
+      if (dims_of(rows).empty())
+        fail("{}: input `{}` is a sequence, whose shape has an axis for its items", name_, name);
+      return sequence_of_rows(rows);
+    }
+    std::vector<Value> items;
+    for (const std::string& item : held.items) items.push_back(value(item, name));
+    return tuple_of(items);
+  }
+
   /// A dimension of one name is one symbol in all inputs.
   relay::Var parameter(const ::onnx::ValueInfoProto& input, const ValueInfo& value) {
     std::vector<Expr> shape;

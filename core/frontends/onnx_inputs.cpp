@@ -10,6 +10,18 @@ const ::onnx::TypeProto& held_type(const ::onnx::TypeProto& type) {
   return type.has_optional_type() ? type.optional_type().elem_type() : type;
 }
 
+/// The items of a sequence side by side along a new first axis, of which the file says nothing. Where it says
+/// nothing of the items' shape either, the shape that is given has to.
+::onnx::TypeProto rows_of(const ::onnx::TypeProto& item) {
+  ::onnx::TypeProto rows = item;
+  if (!item.has_tensor_type() || !item.tensor_type().has_shape()) return rows;
+  auto& dims = *rows.mutable_tensor_type()->mutable_shape()->mutable_dim();
+  dims.Clear();
+  dims.Add();
+  for (const auto& dim : item.tensor_type().shape().dim()) *dims.Add() = dim;
+  return rows;
+}
+
 }  // namespace
 
 ValueInfo declared(const ::onnx::ValueInfoProto& input, const std::string& model) {
@@ -49,23 +61,33 @@ HeldInputs take_apart_inputs(::onnx::GraphProto& graph, const ImportOptions& opt
     const ::onnx::TypeProto& held = held_type(input.type());
     const bool empty = options.empty.count(input.name()) > 0;
     if (held.has_sequence_type()) {
+      const ::onnx::TypeProto& item = held.sequence_type().elem_type();
       std::vector<std::string> items;
       for (std::string name; !empty;) {
         name = fmt::format("{}.{}", input.name(), items.size());
         if (!options.shapes.count(name)) break;
         items.push_back(name);
         tensors.Add()->set_name(name);
-        *tensors.rbegin()->mutable_type() = held.sequence_type().elem_type();
+        *tensors.rbegin()->mutable_type() = item;
         // Items may differ in shape: a dimension's name says nothing about other items.
         if (auto* tensor = tensors.rbegin()->mutable_type()->mutable_tensor_type(); tensor->has_shape())
           for (auto& dim : *tensor->mutable_shape()->mutable_dim()) dim.clear_dim_param();
       }
-      if (items.empty() && !empty)
-        fail("{}: input `{}` is a sequence of as many items as are given shapes: --shape {}.0=2x3, {}.1, ...",
-             model, input.name(), input.name(), input.name());
-      result[input.name()] = std::move(items);
+      if (!items.empty() || empty) {
+        result[input.name()] = {HeldInput::Form::kItems, std::move(items)};
+        continue;
+      }
+      if (!options.shapes.count(input.name()) &&
+          !(options.keeps_open && options.keeps_open(fmt::format("{}.0", input.name()))))
+        fail(
+            "{0}: input `{1}` is a sequence of as many items as are given shapes: --shape {1}.0=2x3, {1}.1, "
+            "...; or of one shape, as one tensor: --shape {1}=7x2x3, --open {1}.0",
+            model, input.name());
+      result[input.name()] = {HeldInput::Form::kRows};
+      *tensors.Add() = input;
+      *tensors.rbegin()->mutable_type() = rows_of(item);
     } else if (input.type().has_optional_type() && empty) {
-      result[input.name()] = std::nullopt;
+      result[input.name()] = {HeldInput::Form::kNoValue};
     } else {
       *tensors.Add() = input;
       *tensors.rbegin()->mutable_type() = held;

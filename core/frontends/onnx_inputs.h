@@ -21,11 +21,19 @@ ValueInfo declared(const ::onnx::ValueInfoProto& input, const std::string& model
 /// As declared(), of a tensor, a sequence of tensors, or an optional of one of these.
 ValueInfo declared_value(const ::onnx::ValueInfoProto& value, const std::string& model);
 
-/// Inputs that are no tensors, by name: the inputs that are the items of a sequence; none for an optional
-/// that has no value.
-using HeldInputs = std::map<std::string, std::optional<std::vector<std::string>>>;
-/// Makes each input of `graph` a tensor: an optional what it holds, a sequence its items, as many as have
-/// shapes.
+/// What is made of an input that is no tensor.
+struct HeldInput {
+  enum class Form : uint8_t {
+    kItems,    // a sequence of as many inputs
+    kRows,     // a sequence of the rows of the input of its name, all of one shape
+    kNoValue,  // an optional without one
+  };
+  Form form;
+  std::vector<std::string> items = {};
+};
+using HeldInputs = std::map<std::string, HeldInput>;
+/// Makes each input of `graph` a tensor: an optional what it holds; a sequence its items, as many as have
+/// shapes, or one tensor, where a shape is given for that or its length stays open.
 HeldInputs take_apart_inputs(::onnx::GraphProto& graph, const ImportOptions& options,
                              const std::string& model);
 

@@ -304,6 +304,16 @@ Value list_of_parts(const Value& count, FunctionRef<Value(const Value&)> part) {
       })[1];
 }
 
+Value sequence_of_rows(const Value& all) {
+  const Dims dims = dims_of(all), shape(dims.begin() + 1, dims.end());
+  const int64_t* count = as_int(dims[0]);
+  if (!count || *count > Node::kMostSteps)
+    return list_of_parts(number_of(dims[0]), [&](const Value& i) { return row_of(all, i); });
+  Values rows;
+  for (int64_t i = 0; i < *count; ++i) rows.push_back(reshape_to(sliced(all, 0, i, i + 1), shape));
+  return tuple_of(rows);
+}
+
 std::map<std::string, relay::TypeData> list_types(const Value& body) {
   bool has_lists = false;
   post_order(body, [&](const NodeRef& node) { has_lists |= node.as<relay::ConstructorNode>() != nullptr; });

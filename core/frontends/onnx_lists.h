@@ -40,6 +40,9 @@ Values mapped_items(const Values& lists, FunctionRef<Values(const Values& items)
 /// `count` parts of a value, part i being part(i), a number of rank 0.
 Value list_of_parts(const Value& count, FunctionRef<Value(const Value& i)> part);
 
+/// The rows of a tensor as a sequence.
+Value sequence_of_rows(const Value& all);
+
 /// The data types that a module of this body needs: none where it has no list.
 std::map<std::string, relay::TypeData> list_types(const Value& body);
 

@@ -132,14 +132,57 @@ TEST(OnnxLists, BranchesGiveSequences) {
                {tensor_of<float>({1, 2, 1, 2, 3, 4, 3, 4, 5, 6, 5, 6}, {3, 4}, kFloat32)});
 }
 
+/// A sequence of tensors of `dims`.
+std::string sequence_of(const std::string& name, const Strings& dims) {
+  std::string shape;
+  for (const std::string& dim : dims) shape += field(1, field(2, dim));
+  const std::string item = field(1, field(1, kFloat) + field(2, shape));
+  return field(11, field(1, name) + field(2, field(4, field(1, item))));
+}
+
+/// Side by side in one tensor, in and out. Of a known number each item is an output.
+TEST(OnnxLists, OfAnyLengthAsInputsAndOutputs) {
+  const std::string square = bytes::subgraph(
+      "body", bytes::graph({node("Mul", {"item", "item"}, {"square"})}, bytes::input("item"), {"square"}));
+  const Model model{{node("SequenceMap", {"x"}, {"squares"}, square), node("SequenceLength", {"x"}, {"n"}),
+                     node("SequenceInsert", {"x", "w"}, {"more"})},
+                    sequence_of("x", {"m"}) + input_of("w", {"m"}),
+                    {"n", "squares", "more"}};
+  Build build(model);
+  for (const int64_t count : {0, 1, 4}) {
+    const Shapes shapes{{"x", {count, 3}}, {"w", {3}}};
+    const Tensor x = numbers({"x", {}, kFloat32}, {count, 3}), w = numbers({"w", {}, kFloat32}, {3});
+    const std::vector<Tensor> outputs = build.at(std::vector<Tensor>{x, w});
+    EXPECT_EQ(outputs[0].integer(0), count);
+    ASSERT_EQ(outputs[1].shape(), (Shape{count, 3}));
+    ASSERT_EQ(outputs[2].shape(), (Shape{count + 1, 3}));
+    for (int64_t i = 0; i < 3 * (count + 1); ++i) {
+      if (i < 3 * count) EXPECT_NEAR(outputs[1].value(i), x.value(i) * x.value(i), 1e-6);
+      EXPECT_EQ(outputs[2].value(i), i < 3 * count ? x.value(i) : w.value(i - 3 * count));
+    }
+    if (count == 0) continue;
+    const ImportedModel settled = import_bytes(model.file(), "m.onnx", {.shapes = shapes});
+    EXPECT_EQ(settled.outputs.size(), static_cast<size_t>(1 + count + count + 1));
+  }
+  const std::string row = node("Gather", {"x", "i"}, {"item"});
+  Build collected({with_count({node("SequenceEmpty", {}, {"none"}), collecting({row}, "none", "all")}),
+                   input_of("x", {"t", "m"}),
+                   {"all"}});
+  const Tensor x = random_tensor({3, 4}, kFloat32, 1);
+  expect_equal(collected.at({x}), {x});
+  EXPECT_EQ(collected.at({zeros({0, 4}, kFloat32)})[0].shape(), (Shape{0, 4}));
+  EXPECT_NE(
+      thrown_by([&] { import_bytes(model.file(), "m.onnx"); })
+          .find("input `x` is a sequence of as many items as are given shapes: --shape x.0=2x3, x.1, ...; or "
+                "of one shape, as one tensor: --shape x=7x2x3, --open x.0"),
+      std::string::npos);
+}
+
 TEST(OnnxLists, WhatIsNoList) {
   auto message = [](const Strings& nodes, const Strings& outputs) {
     return thrown_by([&] { Build({with_count(nodes), input_of("x", {"t", "m"}), outputs}); });
   };
   const std::string row = node("Gather", {"x", "i"}, {"item"});
-  EXPECT_NE(message({node("SequenceEmpty", {}, {"none"}), collecting({row}, "none", "all")}, {"all"})
-                .find("output `all` is a sequence: its length must be known"),
-            std::string::npos);
   EXPECT_NE(message({node("SequenceConstruct", {"t"}, {"one_item"}), collecting({row}, "one_item", "all"),
                      joined("all", "y", 0, false)},
                     {"y"})
