@@ -31,9 +31,10 @@ struct Line {
 
   /// By some result.
   bool is_seen(int64_t tap) const {
-    for (int64_t i = 0; i < result; ++i)
-      if (int64_t at = tap * dilation - before + i * stride; at >= 0 && at < image) return true;
-    return false;
+    const int64_t at = tap * dilation - before;
+    // The first result whose element does not lie in front of the image.
+    const int64_t first = at < 0 ? (stride - 1 - at) / stride : 0;
+    return first < result && at + first * stride < image;
   }
 
   /// All taps where none sees the image, or what is left would begin inside it.
@@ -138,7 +139,7 @@ Expr cropped(const Call& e, const Expr& data, const Expr& weight) {
 
 /// Costs of splitting, in multiply-adds: of an element that is stored, read again and stored at its place,
 /// and of a kernel more.
-constexpr int64_t kJoinedElement = 48, kKernel = 100'000;
+constexpr double kJoinedElement = 48, kKernel = 100'000;
 
 /// The parts behind each other along `axis`.
 Expr joined(const std::vector<Expr>& parts, int64_t axis) {
@@ -160,11 +161,13 @@ Expr split(const Call& e, const Expr& data, const Expr& weight) {
     if (bands[s].empty()) bands[s] = whole[s];
   }
   auto cost = [&](const std::vector<Band>& rows, const std::vector<Band>& columns) {
-    const auto parts = static_cast<int64_t>(rows.size() * columns.size());
     // All elements are stored anew for each axis that is split.
-    const int64_t joins = (rows.size() > 1) + (columns.size() > 1);
-    return channels * kernel[1] * products_of(rows) * products_of(columns) +
-           kJoinedElement * elements * joins + kKernel * parts;
+    const int joins = (rows.size() > 1) + (columns.size() > 1);
+    // In real numbers: of a large image with as large a frame the products are more than 64 bits hold.
+    return static_cast<double>(channels * kernel[1]) * static_cast<double>(products_of(rows)) *
+               static_cast<double>(products_of(columns)) +
+           kJoinedElement * static_cast<double>(elements) * joins +
+           kKernel * static_cast<double>(rows.size() * columns.size());
   };
   // The cheapest of not at all, by rows, by columns and by both.
   const std::vector<Band>*rows = &whole[0], *columns = &whole[1];
