@@ -124,8 +124,8 @@ class Model {
     };
     // From outside in: entering a loop fixes its variable, and divides the part of each operand that it
     // moves.
-    const double cache = static_cast<double>(target_.l2_bytes) * 0.75;
-    while (fitting < levels.size() && total() > cache) {
+    const auto fits = [&] { return stays_in_l2(target_, total(), kL2OfTiles); };
+    while (fitting < levels.size() && !fits()) {
       for (size_t o = 0; o < part.size(); ++o)
         if (reduction_.operands[o].uses[levels[fitting].variable]) part[o] /= levels[fitting].extent;
       ++fitting;
@@ -135,7 +135,7 @@ class Model {
       if (!weights_use(levels[l].variable)) read.passes *= levels[l].extent;
     for (size_t o = 0; o < part.size(); ++o) {
       double times = 1;
-      bool kept = total() <= cache;
+      bool kept = fits();
       // Going outwards from the level that fits: loops that do not move the operand find it in the cache,
       // until one that does has brought in another part.
       for (size_t l = fitting; l-- > 0;) {

@@ -20,6 +20,9 @@ constexpr double kManyStreams = 6.0 / 7;
 /// Of the rates of reading, those of tiles and products, which are written and read: in the second-level
 /// cache partly at the same time; beyond it, what is written is fetched first. (Fitted, as the one above.)
 constexpr double kWritesBeside = 1.25, kWritesFetch = 0.6;
+/// The part of the second-level cache that a band keeps, fitted with them: nothing else is read meanwhile but
+/// weights.
+constexpr double kL2OfBands = 0.8;
 /// Vector instructions of a transform that a cycle sees, loads and stores included.
 constexpr double kTransformsPerCycle = 1.2;
 /// Larger tiles lose more digits than a default should (cook_toom.h). Along one axis alone errors grow once,
@@ -90,9 +93,9 @@ class Model {
   double weight_rate() const { return memory_rate(target_) * kManyStreams; }
   /// The same for tiles and products of that size.
   double band_rate(double bytes) const {
-    return does_not_stay(bytes) ? l3_rate(machine_) * kWritesFetch : machine_.l2_bandwidth * kWritesBeside;
+    return stays_in_l2(target_, bytes, kL2OfBands) ? machine_.l2_bandwidth * kWritesBeside
+                                                   : l3_rate(machine_) * kWritesFetch;
   }
-  bool does_not_stay(double bytes) const { return bytes > static_cast<double>(target_.l2_bytes) * 0.8; }
   /// Vectors of multiply-adds a cycle.
   double rate_of(DataType operand, double at_once) const {
     const double efficiency = at_once > 1 ? kEfficiencyOfDots : kEfficiency;
@@ -147,7 +150,7 @@ class Model {
       weights /= 2;
     if (bands > 1 && kept > kBandBytes) return {};
     double traffic = bands * kept * 2 / band_rate(kept);
-    double weight_times = bands > 1 && does_not_stay(kept + weights) ? bands : 1;
+    double weight_times = bands > 1 && !stays_in_l2(target_, kept + weights, kL2OfBands) ? bands : 1;
     traffic += weights * weight_times / weight_rate();
     double total = overlapped(multiply, traffic) + input + output;
     auto cores = static_cast<double>(target_.cores);

@@ -333,11 +333,15 @@ double conflicting_lines(const Target& target, std::span<const int64_t> addresse
   return conflicting;
 }
 
+bool stays_in_l2(const Target& target, double bytes, double part) {
+  return bytes <= part * static_cast<double>(target.l2_bytes);
+}
+
 /// A working set is given the share of a cache that streams through it leave: three quarters of the first
 /// level, half of the second.
 double bandwidth_within(const Target& target, double bytes) {
   const MachineModel& machine = machine_of(target);
-  if (bytes > static_cast<double>(target.l2_bytes) / 2) return l3_rate(machine);
+  if (!stays_in_l2(target, bytes, kL2OfStreams)) return l3_rate(machine);
   return bytes > static_cast<double>(target.l1_bytes) * 3 / 4 ? machine.l2_bandwidth : machine.l1_bandwidth;
 }
 

@@ -121,6 +121,13 @@ double memory_rate(const Target& target, double streams = 1);
 /// although it is large enough: more than it has places for fall into one set.
 double conflicting_lines(const Target& target, std::span<const int64_t> addresses);
 
+/// Parts of the second-level cache that a working set keeps: of what is read once, while all else streams
+/// through, and of a tile's, which is read again and again; and all of it, where nothing else comes in
+/// between.
+inline constexpr double kL2OfStreams = 0.5, kL2OfTiles = 0.75, kAllOfL2 = 1;
+/// Whether so many bytes stay in that part of it.
+bool stays_in_l2(const Target& target, double bytes, double part);
+
 /// Bytes a cycle from the cache that holds a working set of that size beside what else runs through it.
 double bandwidth_within(const Target& target, double bytes);
 

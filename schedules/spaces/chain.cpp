@@ -82,7 +82,7 @@ class Places {
  private:
   /// How often results of that size go from a cache to the next: written and read; where they leave the
   /// second-level cache, each line also comes in before it is written.
-  double transfers(double bytes) const { return bytes > static_cast<double>(target_.l2_bytes) ? 3 : 2; }
+  double transfers(double bytes) const { return stays_in_l2(target_, bytes, kAllOfL2) ? 2 : 3; }
 
   const Schedule& schedule_;
   const VectorReduction& reduction_;

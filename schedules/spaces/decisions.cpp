@@ -63,7 +63,7 @@ void choose_innermost(Schedule& s, std::vector<LoopHandle>& loops, const Policy&
 void sample_prefetch(Schedule& s, LoopHandle loop, int64_t bytes, const Target& target,
                      const Policy& policy) {
   // What the second-level cache holds need not be asked for.
-  if (bytes <= target.l2_bytes) return;
+  if (stays_in_l2(target, static_cast<double>(bytes), kAllOfL2)) return;
   s.annotate(loop, kPrefetch, sample_one_of(s, {0, 512, 2048, 8192}, 0, policy));
 }
 

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "core/support/error.h"
+#include "core/tir/machine.h"
 #include "schedules/spaces/building_blocks.h"
 #include "schedules/tile_model.h"
 
@@ -57,7 +58,7 @@ BlockCounts block_counts(const VectorReduction& reduction, const Target& target)
   if (bytes > static_cast<double>(target.l1_bytes) && reduction.positions() > target.vector_registers)
     if (const int64_t count = count_leaving(bytes, terms, target.l1_bytes, 0.5, 0.2))
       result.counts.push_back(count);
-  if (kTileVectors * bytes > 0.75 * static_cast<double>(target.l2_bytes) &&
+  if (!stays_in_l2(target, kTileVectors * bytes, kL2OfTiles) &&
       reduction.positions() > kFewestTiles * kTileRows)
     if (const int64_t count = count_leaving(kTileVectors * bytes, terms, target.l2_bytes, 0.4, 0.2)) {
       result.by_default = static_cast<int64_t>(result.counts.size());

@@ -111,8 +111,8 @@ double NarrowCosts::cycles(const Size& size, DataType operands) const {
       size.products / (rate * static_cast<double>(length) * static_cast<double>(target_.lanes()));
   // Weights are read once a run, after those of all other products: from the second-level cache at best.
   const double bytes = size.weight * static_cast<double>(operands.bytes());
-  const bool far = bytes > static_cast<double>(target_.l2_bytes) / 2;
-  return std::max(arithmetic, bytes / (far ? l3_rate(machine_) : machine_.l2_bandwidth));
+  const bool near = stays_in_l2(target_, bytes, kL2OfStreams);
+  return std::max(arithmetic, bytes / (near ? machine_.l2_bandwidth : l3_rate(machine_)));
 }
 
 bool NarrowCosts::pays(const Call& product, DataType narrow) const {
