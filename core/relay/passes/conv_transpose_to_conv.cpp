@@ -55,8 +55,17 @@ Phases phases_with_cut(const Enlarged& e, int64_t cut) {
           .after = more - first};
 }
 
+/// All results of an axis with one element in one window: each is one element of the kernel times that one,
+/// whatever the stride. What padding cuts off is never computed.
+Enlarged in_one_window(Enlarged e) {
+  if (is_int(e.extent, 1) && e.reach > 0 && e.reach <= kMostTaps) e.stride = e.reach;
+  return e;
+}
+bool is_one_window(const Enlarged& e) { return is_int(e.extent, 1) && e.stride == e.reach; }
+
 /// The cut that leaves least to multiply: it moves kernel elements from one phase to another.
 Phases phases_of(const Enlarged& e) {
+  if (is_one_window(e)) return {.taps = 1};
   Phases best = phases_with_cut(e, 0);
   for (int64_t cut = 1; cut < e.stride; ++cut)
     if (Phases other = phases_with_cut(e, cut); other.work(e.typical()) < best.work(e.typical()))
@@ -71,6 +80,8 @@ Tensor elements_of(const Enlarged& e, const Phases& p) {
     // Window q takes it with data element q - m, which is tap (before - m) / dilation. The rest of `at` is
     // the phase.
     int64_t at = k * e.dilation - e.before + p.cut, m = floor_div(at, e.stride);
+    // In one window alone: a result of another one, which padding cuts off.
+    if (is_one_window(e) && m != 0) continue;
     result.set_integer((p.before - m) / p.dilation * e.stride + at - m * e.stride, k);
   }
   return result;
@@ -112,9 +123,9 @@ class Rewriting {
     for (size_t s = 0; s < w.strides.size(); ++s) {
       const ops::Expr reach = simplify(result[s + 2] - (data[s + 2] - 1) * w.strides[s]);
       known_ &= as_int(reach) != nullptr;
-      axes_.push_back({data[s + 2], kernel[s + 2], w.strides[s], w.dilation[s], w.before[s],
-                       known_ ? int_value(reach) : 0});
-      strides_.push_back(w.strides[s]);
+      axes_.push_back(in_one_window({data[s + 2], kernel[s + 2], w.strides[s], w.dilation[s], w.before[s],
+                                     known_ ? int_value(reach) : 0}));
+      strides_.push_back(axes_.back().stride);
     }
   }
 
@@ -131,6 +142,7 @@ class Rewriting {
       const int64_t extent = as_int(e.extent) ? int_value(e.extent) : 1;
       if (phases_.back().before + extent <= 0 || phases_.back().after + extent <= 0) return nullptr;
     }
+    if (has_one_window()) return product_of_windows();
     Ints begin, end;
     for (size_t s = 0; s < axes_.size(); ++s) {
       begin.push_back(phases_[s].cut);
@@ -140,6 +152,22 @@ class Rewriting {
   }
 
  private:
+  /// Whether each channel of the data is one number.
+  bool has_one_window() const { return std::all_of(axes_.begin(), axes_.end(), is_one_window); }
+
+  /// (N, C, 1...) x (O * results, C)  ->  (N, O, results...): what is in memory is what is asked for.
+  Expr product_of_windows() const {
+    Ints shape{0, groups_ * shape_of(call_.args[1])[1]};
+    shape.insert(shape.end(), strides_.begin(), strides_.end());
+    if (groups_ > 1) return reshape(convolution(), shape);
+    const Expr kernel = kernel_of_phases();
+    const Ints given = shape_of(kernel);
+    auto a = std::make_unique<DenseAttrs>();
+    a->out_dtype = attrs_.out_dtype;
+    const Expr rows = reshape(call_.args[0], {0, given[1]}), matrix = reshape(kernel, {given[0], given[1]});
+    return reshape(typed_call("nn.dense", {rows, matrix}, seal(std::move(a))), shape);
+  }
+
   Expr convolution() const {
     auto a = std::make_unique<ConvAttrs>();
     Ints begin, end, before, after;
@@ -165,7 +193,9 @@ class Rewriting {
   }
 
   /// Of an image, as many in each direction.
-  bool has_square_phases() const { return groups_ == 1 && axes_.size() == 2 && strides_[0] == strides_[1]; }
+  bool has_square_phases() const {
+    return groups_ == 1 && axes_.size() == 2 && strides_[0] == strides_[1] && !has_one_window();
+  }
 
   /// Whether all channels of a phase come before those of the next: whole blocks of them move then. Else all
   /// phases of a channel do: pixels beside each other in a row of the result lie in runs of the stride.
@@ -180,7 +210,8 @@ class Rewriting {
     one_more[0] = one_more[1] = {0, 0};
     Expr zero = typed_constant(full({}, kernel->checked_type.as<TensorType>()->dtype, 0));
     // Folded when the model is built, as weights are constants mostly.
-    if (product(strides_) > 1) kernel = typed_call("nn.pad", {kernel, zero}, make<PadAttrs>(one_more));
+    const bool has_none = product(strides_) > 1 || std::any_of(axes_.begin(), axes_.end(), is_one_window);
+    if (has_none) kernel = typed_call("nn.pad", {kernel, zero}, make<PadAttrs>(one_more));
     // Each take makes two axes of one, (taps, stride); from the last, so that those in front keep their
     // places.
     for (size_t s = axes_.size(); s-- > 0;)

@@ -10,7 +10,9 @@ namespace lathe::relay {
 /// phases become one convolution with that many times the channels, ordered (group, channel, phase), or
 /// (phase, channel) where a phase has whole blocks of channels; its results are interleaved:
 ///   nn.conv2d_transpose(x, w)  ->  depth_to_space(nn.conv2d(x, phases of w)), cut to size
-/// Strides of 1 give a convolution with the kernel reversed.
+/// Strides of 1 give a convolution with the kernel reversed. An axis with one element has one window,
+/// whatever its stride, whose phases are all its results; where all axes have, that is a matrix product:
+///   nn.conv2d_transpose((N, C, 1, 1), w)  ->  reshape(nn.dense((N, C), (O * results, C)))
 ///
 /// Transposed convolutions of 1 to 3 dimensions, of channels second and constant shapes; others stay.
 /// REQUIRES: types are inferred; the result has its types.

@@ -92,6 +92,8 @@ TEST(ConvTransposeToConv, MultipliesNoMoreThanItMust) {
   EXPECT_EQ(shape_of_kernel(c), "(16, 8, 1, 1)");
   c.weight = {8, 4, 3, 3}, c.dilation = {4, 4};
   EXPECT_EQ(shape_of_kernel(c), "(16, 8, 3, 3)") << "dilation is left where it can be";
+  c.data = {1, 8, 1, 6}, c.weight = {8, 4, 4, 4}, c.dilation = {1, 1}, c.padding = {0, 1};
+  EXPECT_EQ(shape_of_kernel(c), "(32, 8, 1, 2)") << "one element in an axis is in one window of it";
 }
 
 TEST(ConvTransposeToConv, LeavesOtherLayouts) {
