@@ -7,6 +7,7 @@
 #include "core/relay/analysis/calls.h"
 #include "core/relay/functor.h"
 #include "core/relay/ops/attrs_nn.h"
+#include "core/relay/ops/attrs_tensor.h"
 #include "core/relay/ops/rule.h"
 #include "core/relay/ops/window.h"
 
@@ -122,11 +123,18 @@ class Canonicalizer final : public ExprMutator {
       o.x = cast(add(cast(o.x, kInt32), number(kInt32, 128)), kUInt8), o.x_zero = moved(o.x_zero, 128);
     if (moves_w)
       o.w = cast(subtract(cast(o.w, kInt32), number(kInt32, 128)), kInt8), o.w_zero = moved(o.w_zero, -128);
-    // A weight's zero point takes sums over the data that each result sees, and how many terms they have:
-    // with windows, which padding cuts off at the borders, these are no sums over an axis.
-    const bool counted = is_zero(o.w_zero) ||
-                         (axes->of_data && as_int(type_of(o.x).shape[static_cast<size_t>(*axes->of_data)]));
-    return counted ? std::optional(o) : std::nullopt;
+    return is_zero(o.w_zero) || counts_terms(call, *axes) ? std::optional(o) : std::nullopt;
+  }
+
+  /// Whether the sums over the data that each result sees, which a weight's zero point takes, are known to
+  /// have so many terms, and are less work than they save.
+  static bool counts_terms(const Call& call, const ProductAxes& axes) {
+    // A dot product of bytes takes four at once. Of as few channels the sums are as much work as products.
+    constexpr int64_t kFewestChannels = 4;
+    const TensorType &x = type_of(call.args[0]), &w = type_of(call.args[1]);
+    if (axes.of_data) return as_int(x.shape[static_cast<size_t>(*axes.of_data)]) != nullptr;
+    return call.attrs.as<ConvAttrs>() && as_int(x.shape[1]) && has_constant_shape(w) &&
+           int_value(w.shape[1]) >= kFewestChannels;
   }
 
   /// The same in differences of int32.
@@ -182,7 +190,8 @@ class Canonicalizer final : public ExprMutator {
     Attrs attrs = conv ? padded_with_zero(*conv, o) : call.attrs;
     Expr result = typed_call(rule.real, {o.x, o.w}, attrs);
     int64_t rank = rank_of(result);
-    if (!is_zero(o.w_zero)) result = subtract(result, row_offset(o, *axes));
+    if (!is_zero(o.w_zero))
+      result = subtract(result, axes->of_data ? row_offset(o, *axes) : window_offset(o, rule, attrs));
     if (is_zero(o.x_zero)) return result;
     Expr offset = multiply(channel_sums(o, *axes, rank), o.x_zero);
     Expr without = subtract(result, offset);
@@ -194,12 +203,43 @@ class Canonicalizer final : public ExprMutator {
   /// zw (sum x - zx n) of each row of x.
   static Expr row_offset(const Operands& o, const ProductAxes& axes) {
     const lathe::Expr& extent = type_of(o.x).shape[static_cast<size_t>(*axes.of_data)];
-    const auto terms = static_cast<double>(int_value(extent));
-    const std::optional<double> zero = one_number(o.x_zero);
     Expr rows = sums(o.x, {*axes.of_data});
-    rows = expanded(rows, rank_of(rows), 1);
-    rows = subtract(rows, zero ? number(kInt32, *zero * terms) : multiply(o.x_zero, number(kInt32, terms)));
-    return multiply(rows, o.w_zero);
+    return offset_of_sums(expanded(rows, rank_of(rows), 1), int_value(extent), o);
+  }
+
+  /// zw (sum x - zx n), of sums of n terms.
+  static Expr offset_of_sums(const Expr& sums, int64_t terms, const Operands& o) {
+    const auto count = static_cast<double>(terms);
+    const std::optional<double> zero = one_number(o.x_zero);
+    const Expr of_zeros = zero ? number(kInt32, *zero * count) : multiply(o.x_zero, number(kInt32, count));
+    return multiply(subtract(sums, of_zeros), o.w_zero);
+  }
+
+  /// The same of each window, over its group's channels: (N, 1 or O, windows...). `attrs`: the convolution's,
+  /// which pads with zx, so that all windows have as many terms.
+  static Expr window_offset(const Operands& o, const ProductRule& rule, const Attrs& attrs) {
+    const auto& conv = ops::attrs_as<ConvAttrs>(attrs);
+    const Ints kernel = constant_shape(type_of(o.w));
+    // The channels first, once for all windows that see them.
+    Expr all = conv.groups == 1
+                   ? typed_call("sum", {cast(o.x, kInt32)}, make<ReduceAttrs>(std::optional(Ints{1}), true))
+                   : sums(reshape(o.x, {0, -4, conv.groups, kernel[1], -2}), {2});
+    int64_t terms = kernel[1];
+    Ints ones{conv.groups, 1};
+    for (size_t d = 2; d < kernel.size(); ++d) terms *= kernel[d], ones.push_back(kernel[d]);
+    auto windows = mutate(conv);
+    windows->channels = conv.groups;
+    windows->pad_value = conv.pad_value * kernel[1];
+    const auto all_are = [](const Ints& values, int64_t value) {
+      return std::all_of(values.begin(), values.end(), [&](int64_t n) { return n == value; });
+    };
+    // Windows of one place each are the places.
+    if (terms > kernel[1] || !all_are(conv.strides, 1) || !all_are(conv.padding, 0))
+      all = typed_call(rule.real, {all, typed_constant(full(ones, kInt32, 1))}, seal(std::move(windows)));
+    const Expr offset = offset_of_sums(all, terms, o);
+    return conv.groups == 1
+               ? offset
+               : typed_call("repeat", {offset}, make<RepeatAttrs>(kernel[0] / conv.groups, int64_t{1}));
   }
 
   /// (product - offset) + bias -> product + (bias - offset), exact in integers.

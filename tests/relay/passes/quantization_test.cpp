@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "core/relay/analysis/call_type.h"
+#include "core/relay/analysis/calls.h"
 #include "core/relay/functor.h"
 #include "core/relay/interpret_closed.h"
 #include "core/relay/ops/attrs_tensor.h"
@@ -72,9 +73,11 @@ Tensor convolution(const Tensor& x, const Tensor& w, const Case& c) {
 
 TEST(CanonicalizeQnn, ConvolutionIsItsDefinition) {
   const Case kCases[] = {
-      {kUInt8, kInt8, 0, 0, true},       {kUInt8, kInt8, 7, 0, true},       {kInt8, kInt8, -3, 0, true},
-      {kUInt8, kUInt8, 5, 128, true},    {kUInt8, kUInt8, 5, 100, false},   {kInt8, kInt8, 1, 2, false},
-      {kUInt8, kInt8, 7, 0, true, true}, {kInt8, kInt8, -3, 0, true, true},
+      {kUInt8, kInt8, 0, 0, true},          {kUInt8, kInt8, 7, 0, true},
+      {kInt8, kInt8, -3, 0, true},          {kUInt8, kUInt8, 5, 128, true},
+      {kUInt8, kUInt8, 5, 100, true},       {kInt8, kInt8, 1, 2, true},
+      {kUInt8, kInt8, 7, 0, true, true},    {kInt8, kInt8, -3, 0, true, true},
+      {kUInt8, kUInt8, 5, 100, true, true},
   };
   for (const Case& c : kCases) {
     SCOPED_TRACE(fmt::format("{} - {} times {} - {}", to_string(c.data), c.data_zero, to_string(c.weight),
@@ -94,10 +97,59 @@ TEST(CanonicalizeQnn, ConvolutionIsItsDefinition) {
     Expr found;
     post_order(plain->functions.at("main")->body, [&](const NodeRef& node) {
       const Call* call = node.as<Call>();
-      if (call && call->callee.as<OpNode>()->name == "nn.conv2d") found = call->args[1];
+      const bool is_product = call && call->callee.as<OpNode>()->name == "nn.conv2d";
+      // Another sums up windows, of all channels' sums.
+      if (is_product && constant_shape(*call->args[1]->checked_type.as<TensorType>())[1] == 4)
+        found = call->args[1];
     });
     EXPECT_EQ(found->checked_type.as<TensorType>()->dtype == kInt8, c.multiplies_bytes);
   }
+}
+
+// The weight's zero point takes sums over windows of the data, of a group's channels.
+TEST(CanonicalizeQnn, ConvolutionsOfWeightsWithAZeroPointMultiplyBytes) {
+  struct Shape {
+    Ints data, weight, strides, padding, dilation;
+    int64_t groups;
+    bool multiplies_bytes = true;
+  };
+  const Shape kShapes[] = {
+      {{2, 8, 6, 5}, {6, 8, 3, 2}, {2, 1}, {1, 0, 2, 1}, {1, 2}, 1},
+      {{2, 8, 6, 5}, {6, 4, 3, 3}, {1, 1}, {1, 1, 1, 1}, {1, 1}, 2},
+      {{1, 12, 5, 5}, {3, 4, 1, 1}, {1, 1}, {0, 0, 0, 0}, {1, 1}, 3},
+      {{1, 5, 6, 6}, {4, 5, 1, 1}, {2, 2}, {0, 0, 0, 0}, {1, 1}, 1},
+      {{1, 5, 3, 3}, {4, 5, 1, 1}, {1, 1}, {1, 0, 0, 1}, {1, 1}, 1},
+      {{2, 4, 9}, {6, 4, 3}, {2}, {1, 2}, {1}, 1},
+      {{1, 4, 3, 4, 5}, {2, 4, 2, 2, 2}, {1, 1, 1}, {0, 1, 0, 1, 0, 1}, {1, 1, 1}, 1},
+      // Of as few channels the sums are as much work as the products.
+      {{1, 6, 5, 5}, {6, 1, 3, 3}, {1, 1}, {1, 1, 1, 1}, {1, 1}, 6, false},
+  };
+  for (const Shape& s : kShapes)
+    for (auto zero_of : {number, computed})
+      for (DataType data : {kUInt8, kInt8}) {
+        const std::string real = fmt::format("nn.conv{}d", s.data.size() - 2);
+        SCOPED_TRACE(fmt::format("{} {} {} by {}", real, to_string(data), s.data.size(), s.groups));
+        const Expr x = typed_constant(bytes(s.data, data, 1)), w = typed_constant(bytes(s.weight, kUInt8, 2));
+        const Attrs attrs =
+            make<ConvAttrs>(s.strides, s.padding, s.dilation, s.groups, std::optional<int64_t>(), Ints{},
+                            std::string(), std::string(), std::string(), std::optional(kInt32));
+        const auto difference = [](const Expr& e, double zero) {
+          return typed_call("subtract", {cast(e, kInt32), number(kInt32, zero)});
+        };
+        const Module plain = canonicalize_qnn(closed(typed_call(
+            "q" + real,
+            {x, w, zero_of(data, 11), number(kUInt8, 100), number(kFloat32, 1), number(kFloat32, 1)},
+            attrs)));
+        const Module expected = closed(typed_call(real, {difference(x, 11), difference(w, 100)}, attrs));
+        EXPECT_EQ(max_relative_error(value_of(plain), value_of(expected)), 0);
+        bool multiplies_bytes = false;
+        post_order(plain->functions.at("main")->body, [&](const NodeRef& node) {
+          const Call* call = node.as<Call>();
+          multiplies_bytes |= call && call->callee.as<OpNode>() && call->callee.as<OpNode>()->name == real &&
+                              call->args[1]->checked_type.as<TensorType>()->dtype == kInt8;
+        });
+        EXPECT_EQ(multiplies_bytes, s.multiplies_bytes);
+      }
 }
 
 // What dynamic quantization asks for: both zero points, or one, are results.
