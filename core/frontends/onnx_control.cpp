@@ -166,7 +166,10 @@ Values loop_at_run_time(const Node& node, const Value& condition, const Values& 
   // Whether nothing but the count ends it.
   bool to_the_end = known(condition) && known(condition)->value(0) != 0;
   auto more = [&](const Values& state) {
-    return counted ? emit("logical_and", {state[1], less(state[0], count)}) : state[1];
+    if (!counted) return state[1];
+    // Before the list: g++ 12 destroys what lists in a choice (?:) hold twice, where an element throws.
+    const Value below = less(state[0], count);
+    return emit("logical_and", {state[1], below});
   };
   auto next = [&](const Values& state) {
     const auto gathered = state.begin() + 2 + static_cast<std::ptrdiff_t>(carried.size());
