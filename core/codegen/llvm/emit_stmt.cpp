@@ -193,7 +193,12 @@ void Emitter::emit_alloc(const tir::Alloc& alloc) {
     // A slot for each place: all accesses are whole slots, so LLVM's SROA makes each a value without memory.
     for (const auto& [first, lanes] : planned->second.places) {
       llvm::Type* type = memory_type(buffer->dtype.with_lanes(lanes));
-      place.slots[first] = llvm::cast<llvm::AllocaInst>(stack_slot(type, llvm::Align(64), buffer->name));
+      auto* slot = llvm::cast<llvm::AllocaInst>(stack_slot(type, llvm::Align(64), buffer->name));
+      // Lanes that masks leave out are computed with all the same. What happens to be on the stack may be
+      // denormal numbers there, each of which costs a hundred cycles, and what the iteration before had would
+      // be kept for nothing. Other lanes are stored to first: this vanishes.
+      if (lanes > 1) b_.CreateStore(llvm::Constant::getNullValue(type), slot);
+      place.slots[first] = slot;
     }
     allocate_columns(buffer, place);
   } else {
