@@ -235,9 +235,10 @@ Target resolve_target(const std::string& text) {
     target = base_target(given.triple);
   else if (names_property(text, "mcpu"))
     target = base_target(triple_with(given.cpu));
-  if (names_property(text, "mcpu") && given.cpu != target.cpu) {
+  if (names_property(text, "mcpu")) {
     target.cpu = given.cpu;
-    // They were this machine's, or of the CPU named before.
+    // A name has all features of its CPU, also where this machine's has that name and lacks some (a virtual
+    // one's): a text means the same on every machine.
     target.features.clear();
   }
   if (names_property(text, "mattr")) {
