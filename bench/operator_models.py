@@ -233,6 +233,25 @@ def elements():
     model('dequantize', 'DequantizeLinear', [shape], [scale, zero], [T.FLOAT], dtype=T.INT8, axis=0)
 
 
+def forms():
+    """Whose shapes are of a form that schedules made for others do not fit."""
+    model('transposed_one_place', 'ConvTranspose', [[1, 100, 1, 1]], [weights(100, 256, 4, 4)])
+    model('transposed_one_place_7x7', 'ConvTranspose', [[1, 64, 1, 1]], [weights(64, 128, 7, 7)])
+    model('transposed_one_place_3d', 'ConvTranspose', [[1, 64, 1, 1, 1]], [weights(64, 64, 4, 4, 4)])
+    for name, x, w, zero in (
+        ('1d', [1, 64, 300], (64, 64, 3), 0),
+        ('3d', [1, 32, 7, 15, 16], (32, 32, 3, 3, 3), 0),
+        ('weight_zero', [1, 64, 30, 30], (64, 64, 3, 3), 120),
+        ('weight_zero_1x1', [1, 64, 30, 30], (64, 64, 1, 1), 120),
+    ):
+        weight = RANDOM.integers(0, 256, w).astype(np.uint8 if zero else np.int8)
+        constants = [weight, np.array(3, np.uint8), np.array(zero, weight.dtype)]
+        model(f'conv_integer_{name}', 'ConvInteger', [(T.UINT8, x)], constants, [T.INT32])
+    model('cumulative_sum_of_fives', 'CumSum', [[20, 1000, 5]], [np.array(1)])
+    model('max_of_rows_wide_1', 'ReduceMax', [[32, 100, 48, 1]], [ints(2, 3)])
+    model('mean_of_rows_wide_1', 'ReduceMean', [[32, 100, 48, 1]], [ints(2, 3)])
+
+
 def written(folder, name, open_axes):
     op, inputs, constants, outputs, opset, attributes = MODELS[name]
     names = 'abcdefgh'
@@ -254,7 +273,7 @@ def written(folder, name, open_axes):
 
 def main():
     arguments, open_axes = sys.argv[1:], []
-    for family in (convolutions, windows, rows, products, moves, elements):
+    for family in (convolutions, windows, rows, products, moves, elements, forms):
         family()
     try:
         if '--open' in arguments:
