@@ -51,7 +51,8 @@ TEST_F(Checkpointer, CopiesWhileNobodyWrites) {
 TEST_F(Checkpointer, BoundsTheLogOfAWriterThatNeverPauses) {
   SqliteCheckpointer checkpointer(writer_, path_);
   for (int i = 0; i < 200; ++i) write_pages(100);
-  EXPECT_LT(pages_of(path_ + "-wal"), 4400U);
+  // 4,000, and what is committed while the other thread's copy is under way: it never has all 20,000.
+  EXPECT_LT(pages_of(path_ + "-wal"), 8000U);
   EXPECT_GE(pages_of(path_), 15'000U);
 }
 
