@@ -132,6 +132,13 @@ int64_t tile_of(int64_t extent, const Target& target) {
                            static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(extent))));
 }
 
+/// The same of what is read, whose elements are no lanes of what is written: a run that is shorter than the
+/// lanes is a tile. One of 16 for a run of 12 would end in the block of channels behind, and so would its
+/// rows, which would then not be those of one matrix.
+int64_t rows_tile(const Neighbours& n, const Target& target) {
+  return n.run <= target.lanes() ? n.run : tile_of(n.run, target);
+}
+
 std::vector<LoopHandle> loops_inside(Schedule& s, BlockHandle block, LoopHandle around) {
   std::vector<LoopHandle> inner;
   bool below = false;
@@ -163,15 +170,14 @@ void load_rows(Schedule& s, BlockHandle rows, LoopHandle around) {
 
 /// What the sizes of a tile may be: as many elements as a vector has, or half of them.
 std::vector<int64_t> tile_sizes(int64_t whole) {
-  return whole >= 8 ? std::vector<int64_t>{whole / 2, whole} : std::vector<int64_t>{whole};
+  return whole >= 8 && whole % 2 == 0 ? std::vector<int64_t>{whole / 2, whole} : std::vector<int64_t>{whole};
 }
 
-/// Loops over tiles, over those of a block that stays in the cache, over the elements of one; `most` of them
-/// as a heuristic.
-std::vector<LoopHandle> cut(Schedule& s, LoopHandle loop, int64_t extent, int64_t most, const Target& target,
+/// Loops over tiles, over those of a block that stays in the cache, over the elements of one: `size`, or
+/// `most` of them as a heuristic.
+std::vector<LoopHandle> cut(Schedule& s, LoopHandle loop, int64_t extent, int64_t size, int64_t most,
                             const Policy& policy) {
   constexpr int64_t kMostTiles = 8;
-  int64_t size = tile_of(extent, target);
   std::vector<int64_t> sizes = tile_sizes(size);
   Factor elements = sample_one_of(s, sizes, sizes.front() >= most ? sizes.front() : size, policy);
   return s.split(loop,
@@ -223,16 +229,17 @@ double tile(Schedule& s, BlockHandle block, const Transposition& t, const Target
     if (i != t.written.variable && i != t.read.variable) outer.push_back(loops[i]);
   auto length_of = [&](const Neighbours& n) { return std::min(extent_of(n.variable), n.run); };
   // Runs that tiles do not fill have a loop each: a tile ends with its run.
-  auto loop_of = [&](const Neighbours& n) {
-    if (n.run >= extent_of(n.variable) || n.run % tile_of(n.run, target) == 0) return loops[n.variable];
+  auto loop_of = [&](const Neighbours& n, int64_t size) {
+    if (n.run >= extent_of(n.variable) || n.run % size == 0) return loops[n.variable];
     auto parts = s.split(loops[n.variable], {kInferred, n.run});
     outer.push_back(parts[0]);
     return parts[1];
   };
   const int64_t width = tile_of(length_of(t.written), target);
-  auto columns = cut(s, loop_of(t.written), length_of(t.written), width, target, policy);
+  auto columns = cut(s, loop_of(t.written, width), length_of(t.written), width, width, policy);
   // A square tile is the cheapest to turn: each of its vectors is full.
-  auto lines = cut(s, loop_of(t.read), length_of(t.read), width, target, policy);
+  const int64_t size = rows_tile(t.read, target);
+  auto lines = cut(s, loop_of(t.read, size), length_of(t.read), size, width, policy);
   choose_innermost(s, outer, policy);
   outer.push_back(columns[0]);
   std::vector<LoopHandle> order = outer;
@@ -261,12 +268,13 @@ bool is_transposition(const Block& block, const Target& target) {
   std::optional<Transposition> t =
       store && is_injective(block) ? transposition_of(block, target) : std::nullopt;
   if (!t || target.lanes() < 4) return false;
-  auto in_tiles = [&](const Neighbours& n) {
+  auto in_tiles = [&](const Neighbours& n, int64_t size) {
     const int64_t extent = int_value(block.iters[n.variable].extent);
     const bool one_tile_each = n.run <= target.lanes() && extent % n.run == 0;
-    return (n.run == extent || one_tile_each || n.run % tile_of(n.run, target) == 0) && n.run >= kFewest;
+    return (n.run == extent || one_tile_each || n.run % size == 0) && n.run >= kFewest;
   };
-  return in_tiles(t->written) && in_tiles(t->read);
+  return in_tiles(t->written, tile_of(t->written.run, target)) &&
+         in_tiles(t->read, rows_tile(t->read, target));
 }
 
 bool schedule_transposed(Schedule& s, BlockHandle block, const Target& target, const Policy& policy) {
