@@ -1,5 +1,5 @@
 // Running sums: each element of a line follows from the one before. Vectors along a dimension inside the
-// lines' one, or several lines in turn, so that none waits for its own last sum.
+// lines' one, and several lines in turn, so that none waits for its own last sum.
 #include <algorithm>
 #include <numeric>
 
@@ -13,8 +13,8 @@ namespace lathe::schedule {
 using namespace tir;
 
 namespace {
-/// Lines in turn that are no neighbours in memory.
-constexpr int64_t kLines = 8;
+/// Sums that do not wait for each other, vectors of them or single ones.
+constexpr int64_t kSums = 8;
 
 /// The position of the variable that runs in order; nothing for other blocks.
 std::optional<size_t> ordered_variable(const Block& block) {
@@ -31,6 +31,25 @@ std::optional<size_t> ordered_variable(const Block& block) {
 /// The steps along a line that one iteration takes.
 Factor steps_at_once(Schedule& s, LoopHandle along, const Policy& policy) {
   return sample_one_of(s, copies_of(int_value(s[along]->extent)), 1, policy);
+}
+
+/// Splits lines that are no neighbours in memory off the last of `loops`, to be computed in turn: enough of
+/// them where each step along a line makes `sums`, `most` where another choice is tried. Nothing where there
+/// are no loops.
+std::optional<LoopHandle> split_lines(Schedule& s, std::vector<LoopHandle>& loops, int64_t sums, int64_t most,
+                                      const Policy& policy) {
+  if (loops.empty()) return std::nullopt;
+  // Of 4 x 7 lines, 8 of all are more than 3 of 7.
+  if (loops.size() > 1 && int_value(s[loops.back()]->extent) < kSums) {
+    const LoopHandle fused = s.fuse(loops);
+    loops = {fused};
+  }
+  const int64_t extent = int_value(s[loops.back()]->extent);
+  const auto preferred = copies_of(extent, kSums / std::max<int64_t>(sums, 1));
+  auto parts =
+      s.split(loops.back(), {kInferred, sample_one_of(s, copies_of(extent, most), preferred.back(), policy)});
+  loops.back() = parts[0];
+  return parts[1];
 }
 
 /// Lines are neighbours along the last loop: vectors of them, inside the loop along the lines.
@@ -54,12 +73,20 @@ std::vector<LoopHandle> scan_in_vectors(Schedule& s, const Block& block, std::ve
   // The loop along the lines stands between the loop over groups of vectors and the vectors: each step goes
   // over one group, and finds the last sums of it just made.
   auto steps = s.split(loops[ordered], {kInferred, steps_at_once(s, loops[ordered], policy)});
-  loops.erase(loops.begin() + static_cast<int64_t>(ordered));
+  std::vector<LoopHandle> between(loops.begin() + static_cast<int64_t>(ordered) + 1, loops.end());
+  loops.resize(ordered);
+  // A last vector that the lines fill in part is stored and loaded in part, which takes many times as long as
+  // the addition: others come in turn.
+  const std::optional<LoopHandle> others = split_lines(s, loops, counts.back() / width, kSums, policy);
+  loops.insert(loops.end(), between.begin(), between.end());
   loops.push_back(tiles[0]);
   std::vector<LoopHandle> order = loops;
-  order.insert(order.end(), {steps[0], steps[1], lanes[0], lanes[1]});
+  order.insert(order.end(), {steps[0], steps[1]});
+  if (others) order.push_back(*others);
+  order.insert(order.end(), {lanes[0], lanes[1]});
   s.reorder(order);
   s.unroll(steps[1]);
+  if (others) s.unroll(*others);
   s.unroll(lanes[0]);
   s.vectorize(lanes[1]);
   return loops;
@@ -76,15 +103,11 @@ std::vector<LoopHandle> scan_in_turn(Schedule& s, std::vector<LoopHandle> loops,
     s.unroll(loop);
   }
   loops.pop_back();
-  if (loops.empty()) return loops;
-  const int64_t extent = int_value(s[loops.back()]->extent);
-  auto preferred = copies_of(extent, kLines / std::max<int64_t>(together, 1));
-  Factor lines = sample_one_of(s, copies_of(extent, 16), preferred.back(), policy);
-  auto parts = s.split(loops.back(), {kInferred, lines});
-  // Steps of different lines do not depend on each other, so the lines are innermost.
-  s.reorder({steps[0], steps[1], parts[1]});
-  s.unroll(parts[1]);
-  loops.back() = parts[0];
+  if (const std::optional<LoopHandle> others = split_lines(s, loops, together, 16, policy)) {
+    // Steps of different lines do not depend on each other, so the lines are innermost.
+    s.reorder({steps[0], steps[1], *others});
+    s.unroll(*others);
+  }
   return loops;
 }
 
@@ -132,7 +155,9 @@ void generate_scan(Schedule& s, const Target& target, const Policy& policy) {
     const std::vector<LoopHandle> inside(loops.begin() + static_cast<int64_t>(*ordered) + 1, loops.end());
     int64_t together = 1;
     for (LoopHandle loop : inside) together *= int_value(s[loop]->extent);
-    if (together < kFewestLanes)
+    // Where there are no other lines, nothing hides how long a vector filled in part takes.
+    const int64_t fewest = *ordered == 0 ? std::max<int64_t>(target.lanes(), kFewestLanes) : kFewestLanes;
+    if (together < fewest)
       loops =
           scan_in_turn(s, {loops.begin(), loops.end() - static_cast<int64_t>(inside.size())}, inside, policy);
     else if (is_contiguous(store.indices, last) && loads_in_lanes(*block, store.value, last))

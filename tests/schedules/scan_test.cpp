@@ -92,6 +92,26 @@ TEST(Scan, FewNeighboursAreLinesInTurn) {
   EXPECT_NE(text.find(" in 0..3 unrolled"), std::string::npos) << text;
 }
 
+/// Loops of what the default schedule makes of it, as text.
+std::string scheduled(const std::vector<int64_t>& shape, size_t axis) {
+  tir::Func func = running_sums(shape, axis);
+  return tir::print(replay(default_trace(func, avx512_target()), func));
+}
+
+// A vector that is filled in part is stored and loaded again in part, which takes long.
+TEST(Scan, VectorsOfLinesThatAreFewComeInTurn) {
+  for (const auto& [shape, axis] : {std::pair{std::vector<int64_t>{30, 9, 7}, 1}, {{4, 7, 9, 5}, 2}}) {
+    const std::string text = scheduled(shape, static_cast<size_t>(axis));
+    EXPECT_NE(text.find(" vectorized"), std::string::npos) << text;
+    EXPECT_NE(text.find(" in 0..8 unrolled"), std::string::npos) << text;
+  }
+}
+
+TEST(Scan, FewLinesWithNoOthersAreSingleSums) {
+  const std::string text = scheduled({40, 7}, 0);
+  EXPECT_NE(text.find(" in 0..7 unrolled {\n          block sums("), std::string::npos) << text;
+}
+
 TEST(Scan, IterationsAlongTheAxisStayInOrder) {
   tir::Func func = running_sums({3, 4, 5}, 1);
   Schedule s(func);
