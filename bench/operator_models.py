@@ -250,6 +250,10 @@ def forms():
     model('cumulative_sum_of_fives', 'CumSum', [[20, 1000, 5]], [np.array(1)])
     model('max_of_rows_wide_1', 'ReduceMax', [[32, 100, 48, 1]], [ints(2, 3)])
     model('mean_of_rows_wide_1', 'ReduceMean', [[32, 100, 48, 1]], [ints(2, 3)])
+    model('arg_max_wide_1', 'ArgMax', [[64, 300, 1]], outputs=[T.INT64], axis=1)
+    model('instance_norm_wide_1', 'InstanceNormalization', [[8, 64, 300, 1]], [weights(64), weights(64)])
+    model('layer_norm_wide_1', 'LayerNormalization', [[64, 300, 1, 1]], [weights(300, 1, 1)], axis=1)
+    model('average_pool_wide_1', 'AveragePool', [[4, 64, 300, 1]], kernel_shape=[3, 1], strides=[2, 1])
 
 
 def written(folder, name, open_axes):
