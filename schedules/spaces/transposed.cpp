@@ -277,6 +277,16 @@ bool is_transposition(const Block& block, const Target& target) {
          in_tiles(t->read, rows_tile(t->read, target));
 }
 
+/// Whether floats are converted to integers in the value.
+bool becomes_integer(const Expr& value) {
+  bool found = false;
+  post_order(value, [&](const NodeRef& node) {
+    const Cast* cast = node.as<Cast>();
+    found |= cast && cast->value.dtype().is_float() && cast->dtype.is_int();
+  });
+  return found;
+}
+
 bool schedule_transposed(Schedule& s, BlockHandle block, const Target& target, const Policy& policy) {
   const Ref<Block> body = s[block];
   if (!is_transposition(*body, target)) return false;
@@ -291,8 +301,9 @@ bool schedule_transposed(Schedule& s, BlockHandle block, const Target& target, c
   }
   // Code generation interleaves rows of few channels in whole vectors, of which columns would be a part each.
   constexpr int64_t kInterleaved = 4;
-  const bool interleaves =
-      int_value(body->iters[t->written.variable].extent) <= kInterleaved && t->read.run >= target.lanes();
+  // Not those that become integers on the way: such conversions are made of several instructions, one by one.
+  const bool interleaves = int_value(body->iters[t->written.variable].extent) <= kInterleaved &&
+                           t->read.run >= target.lanes() && !becomes_integer(body->body.as<Store>()->value);
   if (choose_one_of(s, {0, 1}, interleaves ? 0 : 1, policy) == 0) return false;
   tile(s, block, *t, target, policy);
   return true;
