@@ -331,14 +331,15 @@ try {
   });
 
   await test('a tracker that comes back is followed again', async () => {
-    const again = service.submit(['--model', 'dqn', '--trials', '40', '--threads', '1', '--seed', '3']);
+    // Long enough to be seen running: it must not be over before the page is there.
+    const again = service.submit(['--model', 'dqn', '--trials', '240', '--threads', '1', '--seed', '3']);
     const page = await open(`/jobs/${again}`);
     await page.locator('h1 + .badge.running').waitFor();
     await service.killTracker();
     await page.getByRole('status').filter({ hasText: /\S/ }).waitFor();
     await service.startTracker();
     await page.locator('h1 + .badge.done').waitFor({ timeout: 90_000 });
-    await page.locator('.figures').getByText('40 / 40').waitFor();
+    await page.locator('.figures').getByText('240 / 240').waitFor();
     assert.ok(page.complaints.every((text) => /ERR_CONNECTION_REFUSED|ERR_INCOMPLETE|ERR_EMPTY|ERR_CONNECTION_RESET/.test(text)), `${page.complaints}`);
     await page.context().close();
   });
