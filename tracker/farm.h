@@ -32,7 +32,6 @@
 #include <variant>
 #include <vector>
 
-#include "tracker/wire/blob.h"
 #include "tracker/build_index.h"
 #include "tracker/contradictions.h"
 #include "tracker/defaults.h"
@@ -40,6 +39,7 @@
 #include "tracker/incumbents.h"
 #include "tracker/journal.h"
 #include "tracker/principals.h"
+#include "tracker/wire/blob.h"
 #include "tracker/wire/wire.h"
 
 namespace lathe::tracker {

@@ -13,8 +13,8 @@
 #include <variant>
 #include <vector>
 
-#include "tracker/wire/blob.h"
 #include "tracker/defaults.h"
+#include "tracker/wire/blob.h"
 #include "tracker/wire/wire.h"
 
 namespace lathe::worker {

@@ -20,8 +20,8 @@
 
 #include "core/support/error.h"
 #include "core/support/loopback.h"
-#include "tracker/wire/connections.h"
 #include "tracker/defaults.h"
+#include "tracker/wire/connections.h"
 
 namespace lathe::wire {
 namespace {
