@@ -42,6 +42,10 @@ const Command& find_command(std::string_view name);
 /// "tune bench"
 std::string full_name(const Command& command);
 
+/// Whether there is a command that explains the others, and the main job. One without has its flags in the
+/// program's own help.
+bool has_help_command();
+
 /// What explains the command: "tune bench --help", of the main job "tune help tune".
 std::string help_command_of(const Command& command);
 

@@ -31,8 +31,7 @@ void print_overview() {
     if (command.name.empty())
       fmt::print("  {} {}\n      {}\n", program.name, command.arguments, command.summary);
   for (const Command& command : commands())
-    if (command.name.empty() && help_command_of(command) == full_name(command) + " --help")
-      print_flags(flags_of(command));
+    if (command.name.empty() && !has_help_command()) print_flags(flags_of(command));
   fmt::print("\nCommands:\n");
   for (const Command& command : commands())
     if (!command.name.empty()) fmt::print("  {:{}}  {}\n", command.name, width, command.summary);

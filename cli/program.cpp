@@ -57,12 +57,14 @@ std::string full_name(const Command& command) {
                               : fmt::format("{} {}", program().name, command.name);
 }
 
+bool has_help_command() {
+  return std::any_of(commands().begin(), commands().end(),
+                     [](const Command& command) { return command.name == "help"; });
+}
+
 std::string help_command_of(const Command& command) {
-  const auto is_help = [](const Command& other) { return other.name == "help"; };
-  // `tune --help` is about all commands; a program without one that explains has its main job's flags there.
-  if (command.name.empty() && std::any_of(commands().begin(), commands().end(), is_help))
-    return fmt::format("{0} help {0}", program().name);
-  return full_name(command) + " --help";
+  return command.name.empty() && has_help_command() ? fmt::format("{0} help {0}", program().name)
+                                                    : full_name(command) + " --help";
 }
 
 std::vector<Flag> flags_of(const Command& command) {

@@ -1,5 +1,6 @@
 // What runners without a compiler need: candidates built elsewhere. Builds are kept, measurements never.
 #include <algorithm>
+#include <tuple>
 
 #include "tracker/defaults.h"
 #include "tracker/farm.h"
@@ -21,13 +22,13 @@ bool Farm::wants_builds(const Lane& lane) const {
       if (worker.runner_only && runs(worker, lane)) slots->second += worker.credit();
   if (slots->second == 0) return false;
   size_t ahead = 0;
-  // Of whatever owner: runners are shared, so what is ahead for one owner is not ahead for another to add to.
-  // Not of other needs: those who meet them all may be few, and builds that others run keep nobody from
-  // building for these.
-  const auto same_runners = [&](Lane other) {
-    other.owner = lane.owner;
-    return other == lane;
+  // All of a lane but its owner: runners are shared, so what is ahead for one owner is not ahead for another
+  // to add to. Not of other needs: those who meet them all may be few, and builds that others run keep nobody
+  // from building for these.
+  const auto runners_of = [](const Lane& of) {
+    return std::tie(of.platform, of.device_class, of.needs, of.is_open);
   };
+  const auto same_runners = [&](const Lane& other) { return runners_of(other) == runners_of(lane); };
   for (const auto& [other, queue] : ready_)
     if (same_runners(other)) ahead += queue.trials.size();
   for (const auto& [other, leases] : building_)

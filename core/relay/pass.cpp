@@ -112,7 +112,7 @@ constexpr Pass kPasses[] = {
     {kDeadCode, "dead_code", "bindings without use and without effect vanish", 1, {}, nullptr, dead_code},
     {kToANormalForm, "to_a_normal_form", "every intermediate value is bound by let", 0, {}, nullptr, to_a_normal_form, kKeepsTypes},
     {kToGraphNormalForm, "to_graph_normal_form", "values bound by let are shared in the graph instead", 0, {}, nullptr, to_graph_normal_form},
-    {kSqueezeRows, "squeeze_rows", "axes of one behind the rows of reductions are taken out", 1, kTypes, plain<squeeze_rows>, nullptr, kKeepsTypes},
+    {kSqueezeRows, "squeeze_rows", "axes of one behind the rows of reductions, norms and pools are taken out", 1, kTypes, plain<squeeze_rows>, nullptr, kKeepsTypes},
     {kFuseOps, "fuse_ops", "operators are grouped into primitive functions", 0, kTypes, plain<fuse_ops>, nullptr, kKeepsTypes},
     {kFuseWindows, "fuse_windows", "depthwise convolutions and poolings join the convolutions before and after them", 1, kTypes, nullptr, fuse_windows},
     {kNarrowConstants, "narrow_constants", "weights that float16 holds exactly are stored so where few rows read them", 3, kTypes, narrow_weights, nullptr, kKeepsTypes},

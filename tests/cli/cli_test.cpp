@@ -174,6 +174,10 @@ TEST_P(BadUses, AreOneMessageAndExitCode2) {
 constexpr BadUse kBadUses[] = {
     {"versoin", "unknown command `versoin`; did you mean `version`?"},
     {"zzz", "unknown command `zzz`; see tune --help"},
+    {"--model dqn --whole-model 3s --tracker http://127.0.0.1:1",
+     "tune: --whole-model excludes --tracker; see tune help tune"},
+    {"submit --model dqn --whole-model 3s --tracker http://127.0.0.1:1",
+     "tune submit: unknown flag `--whole-model`; see tune submit --help"},
     {"version --halp", "tune version: unknown flag `--halp`; did you mean `--help`?"},
     {"token --name 'a\x0b' --out none.token", "--name: the name must be UTF-8 without control characters"},
     {"token --name a --weight 5000 --out none.token", "--weight: `5000` must be a number from 0.001 to 1000"},

@@ -59,6 +59,20 @@ TEST_F(OpenShapesCommand, ASumOfTwoOpenDimensionsCompiles) {
   }
 }
 
+/// It has no compiler, and its help no page for its main job.
+TEST_F(OpenShapesCommand, TheRunnerTakesShapesToo) {
+  ASSERT_EQ(compile(" --untuned --open n --open m").code, 0);
+  const std::string run = std::string(RUNNER) + " run --model " + folder_ / "net.lathe";
+  const Finished unsaid = run_command(run);
+  EXPECT_EQ(unsaid.code, 2);
+  EXPECT_THAT(unsaid.output, HasSubstr("say what it is, as in --shape x="));
+  const Finished said = run_command(run + " --shape x=3x5 --shape w=40x5");
+  EXPECT_EQ(said.code, 0) << said.output;
+  EXPECT_THAT(said.output, HasSubstr("float32 (3, 40)"));
+  EXPECT_THAT(run_command(std::string(RUNNER) + " --help").output,
+              HasSubstr("  --tracker-key KEY   the tracker's"));
+}
+
 /// Of four tensors of 160 kB two are there at once; a program's are its own.
 TEST_F(OpenShapesCommand, BenchSaysWhatTensorsTake) {
   const std::string module = folder_ / "four.lathe";
