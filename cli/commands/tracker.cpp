@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <charconv>
 #include <chrono>
+#include <climits>
 #include <filesystem>
 #include <iterator>
 #include <thread>
@@ -164,6 +165,16 @@ void check_job(const tracker::JobRequest& request) {
   if (request.model_digest.empty()) models::find_model(request.model);
 }
 
+/// Where others find what was bound to `host`: an address that can be opened, which * is not.
+std::string address_text(const std::string& host) {
+  if (host == "*" || host == "0.0.0.0" || host == "::") {
+    char name[HOST_NAME_MAX + 1] = {};
+    // Without a name of its own a machine still answers to this one.
+    return gethostname(name, sizeof name - 1) == 0 && *name ? name : "localhost";
+  }
+  return host.find(':') == host.npos ? host : fmt::format("[{}]", host);
+}
+
 /// Jobs and the API, while a tracker runs.
 class Service {
  public:
@@ -187,10 +198,8 @@ class Service {
     const std::string host = settings.host;
     // Last: its thread asks for all that is above.
     server_.emplace(std::move(settings));
-    // As browsers want it.
-    const bool is_v6 = host.find(':') != host.npos;
-    log_line(fmt::format("jobs and pages at {}://{}:{}", tls ? "https" : "http",
-                         is_v6 ? fmt::format("[{}]", host) : host, server_->port()));
+    log_line(fmt::format("jobs and pages at {}://{}:{}", tls ? "https" : "http", address_text(host),
+                         server_->port()));
   }
 
  private:

@@ -7,6 +7,7 @@
 
 #include "core/support/error.h"
 #include "core/support/temporary_folder.h"
+#include "workers/instruction_counter.h"
 
 namespace lathe::worker {
 namespace {
@@ -33,6 +34,7 @@ class Doctor : public testing::Test {
 TEST_F(Doctor, SaysWhatASystemDoesNotTell) {
   for (const Finding& found : examine(folder_.path(), {}, kNoLibrary)) {
     if (found.check == "isolated cores") continue;  // no file, no such cores
+    if (found.check == "counters") continue;        // what this process can open, of no file
     EXPECT_EQ(found.verdict, Verdict::kGood) << found.check << ": " << found.found;
     EXPECT_EQ(found.fix, "") << found.check;
   }
@@ -72,6 +74,14 @@ TEST_F(Doctor, KnowsWhatElseDisturbs) {
   EXPECT_EQ(finding("quota").verdict, Verdict::kGood);
   EXPECT_EQ(finding("other programs", {.busy = 0.5}).verdict, Verdict::kBad);
   EXPECT_EQ(finding("stolen by the host", {.stolen = 0.25}).found, "25.0% of the cores");
+}
+
+TEST_F(Doctor, SaysOfCountersWhatAGateWillFind) {
+  // What the system allows says nothing of a virtual machine that has none.
+  put("/proc/sys/kernel/perf_event_paranoid", "1");
+  const std::string missing = InstructionCounter().missing();
+  EXPECT_EQ(finding("counters").found, missing.empty() ? "readable" : missing);
+  EXPECT_EQ(finding("counters").verdict, missing.empty() ? Verdict::kGood : Verdict::kNote);
 }
 
 class DoctorOfGpus : public Doctor {
