@@ -91,7 +91,8 @@ class Canonicalizer final : public ExprMutator {
     return rebuilt;
   }
 
-  /// Operands of an integer product as the product takes them, and the int32 numbers that stand for 0 there.
+  /// Operands of an integer product as the product takes them, and the int32 numbers that stand for 0 there;
+  /// of the weight perhaps one a channel, (O).
   struct Operands {
     Expr x, w;
     Expr x_zero = number(kInt32, 0), w_zero = number(kInt32, 0);
@@ -103,6 +104,11 @@ class Canonicalizer final : public ExprMutator {
     if (const std::optional<double> value = one_number(zero)) return number(kInt32, *value);
     return type_of(zero).shape.empty() ? cast(zero, kInt32) : Expr();
   }
+  /// The same, or one a channel.
+  static Expr as_numbers(const Expr& zero) {
+    const Expr one = as_number(zero);
+    return !one && rank_of(zero) == 1 ? cast(zero, kInt32) : one;
+  }
   static Expr moved(const Expr& zero, double by) {
     if (const std::optional<double> value = one_number(zero)) return number(kInt32, *value + by);
     return add(zero, number(kInt32, by));
@@ -112,18 +118,19 @@ class Canonicalizer final : public ExprMutator {
   /// not. Nothing where what a zero point contributes is no sum over rows or columns.
   static std::optional<Operands> in_8_bits(const Call& call, const std::optional<ProductAxes>& axes) {
     // Arguments of a quantized product: data, weight, their zero points, their scales.
-    Operands o{call.args[0], call.args[1], as_number(call.args[2]), as_number(call.args[3])};
+    Operands o{call.args[0], call.args[1], as_number(call.args[2]), as_numbers(call.args[3])};
     // Without axes nobody knows over what to sum.
     if (!o.x_zero || !o.w_zero || (!axes && !(is_zero(o.x_zero) && is_zero(o.w_zero)))) return std::nullopt;
     // Added to values and zero point alike, 128 leaves each difference from the zero point as it was.
-    // vpdpbusd and its kin take unsigned data and signed weights.
-    bool moves_x = axes && type_of(o.x).dtype == kInt8,
-         moves_w = type_of(o.w).dtype == kUInt8 && !is_zero(o.w_zero);
+    // vpdpbusd and its kin take unsigned data and signed weights, and are worth the sums that a weight
+    // without a zero point gets by it.
+    const bool counts = axes && counts_terms(call, *axes), moves_x = axes && type_of(o.x).dtype == kInt8,
+               moves_w = type_of(o.w).dtype == kUInt8 && (counts || !is_zero(o.w_zero));
     if (moves_x)
       o.x = cast(add(cast(o.x, kInt32), number(kInt32, 128)), kUInt8), o.x_zero = moved(o.x_zero, 128);
     if (moves_w)
       o.w = cast(subtract(cast(o.w, kInt32), number(kInt32, 128)), kInt8), o.w_zero = moved(o.w_zero, -128);
-    return is_zero(o.w_zero) || counts_terms(call, *axes) ? std::optional(o) : std::nullopt;
+    return is_zero(o.w_zero) || counts ? std::optional(o) : std::nullopt;
   }
 
   /// Whether the sums over the data that each result sees, which a weight's zero point takes, are known to
@@ -191,7 +198,7 @@ class Canonicalizer final : public ExprMutator {
     Expr result = typed_call(rule.real, {o.x, o.w}, attrs);
     int64_t rank = rank_of(result);
     if (!is_zero(o.w_zero))
-      result = subtract(result, axes->of_data ? row_offset(o, *axes) : window_offset(o, rule, attrs));
+      result = subtract(result, axes->of_data ? row_offset(o, *axes, rank) : window_offset(o, rule, attrs));
     if (is_zero(o.x_zero)) return result;
     Expr offset = multiply(channel_sums(o, *axes, rank), o.x_zero);
     Expr without = subtract(result, offset);
@@ -200,19 +207,20 @@ class Canonicalizer final : public ExprMutator {
     return without;
   }
 
-  /// zw (sum x - zx n) of each row of x.
-  static Expr row_offset(const Operands& o, const ProductAxes& axes) {
+  /// zw (sum x - zx n) of each row of x, as it broadcasts against the result of rank `rank`.
+  static Expr row_offset(const Operands& o, const ProductAxes& axes, int64_t rank) {
     const lathe::Expr& extent = type_of(o.x).shape[static_cast<size_t>(*axes.of_data)];
     Expr rows = sums(o.x, {*axes.of_data});
-    return offset_of_sums(expanded(rows, rank_of(rows), 1), int_value(extent), o);
+    return offset_of_sums(expanded(rows, rank_of(rows), 1), int_value(extent), o,
+                          along(o.w_zero, axes.result, static_cast<size_t>(rank)));
   }
 
-  /// zw (sum x - zx n), of sums of n terms.
-  static Expr offset_of_sums(const Expr& sums, int64_t terms, const Operands& o) {
+  /// zw (sum x - zx n), of sums of n terms; zw: the weight's zero points as they broadcast against the sums.
+  static Expr offset_of_sums(const Expr& sums, int64_t terms, const Operands& o, const Expr& w_zero) {
     const auto count = static_cast<double>(terms);
     const std::optional<double> zero = one_number(o.x_zero);
     const Expr of_zeros = zero ? number(kInt32, *zero * count) : multiply(o.x_zero, number(kInt32, count));
-    return multiply(subtract(sums, of_zeros), o.w_zero);
+    return multiply(subtract(sums, of_zeros), w_zero);
   }
 
   /// The same of each window, over its group's channels: (N, 1 or O, windows...). `attrs`: the convolution's,
@@ -236,10 +244,9 @@ class Canonicalizer final : public ExprMutator {
     // Windows of one place each are the places.
     if (terms > kernel[1] || !all_are(conv.strides, 1) || !all_are(conv.padding, 0))
       all = typed_call(rule.real, {all, typed_constant(full(ones, kInt32, 1))}, seal(std::move(windows)));
-    const Expr offset = offset_of_sums(all, terms, o);
-    return conv.groups == 1
-               ? offset
-               : typed_call("repeat", {offset}, make<RepeatAttrs>(kernel[0] / conv.groups, int64_t{1}));
+    if (conv.groups > 1)
+      all = typed_call("repeat", {all}, make<RepeatAttrs>(kernel[0] / conv.groups, int64_t{1}));
+    return offset_of_sums(all, terms, o, along(o.w_zero, 1, kernel.size()));
   }
 
   /// (product - offset) + bias -> product + (bias - offset), exact in integers.

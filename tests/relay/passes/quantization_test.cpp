@@ -106,7 +106,23 @@ TEST(CanonicalizeQnn, ConvolutionIsItsDefinition) {
   }
 }
 
-// The weight's zero point takes sums over windows of the data, of a group's channels.
+/// Zero points of a weight (O, I, ...): none, one, and one for each channel.
+std::vector<Expr> weight_zeros(int64_t channels) {
+  Tensor each({channels}, kUInt8);
+  for (int64_t i = 0; i < channels; ++i) each.set_integer(i, i * 37 % 256);
+  return {number(kUInt8, 0), number(kUInt8, 100), typed_constant(each)};
+}
+
+/// e - zero in int32; of several zeros one for each element along the first axis.
+Expr less_zero(const Expr& e, const Expr& zero) {
+  const auto rank = static_cast<int64_t>(e->checked_type.as<TensorType>()->shape.size());
+  const bool one = zero->checked_type.as<TensorType>()->shape.empty();
+  const Expr along =
+      one ? zero : typed_call("expand_dims", {zero}, make<ExpandDimsAttrs>(int64_t{1}, rank - 1));
+  return typed_call("subtract", {cast(e, kInt32), cast(along, kInt32)});
+}
+
+// The weight's zero points take sums over windows of the data, of a group's channels.
 TEST(CanonicalizeQnn, ConvolutionsOfWeightsWithAZeroPointMultiplyBytes) {
   struct Shape {
     Ints data, weight, strides, padding, dilation;
@@ -125,22 +141,20 @@ TEST(CanonicalizeQnn, ConvolutionsOfWeightsWithAZeroPointMultiplyBytes) {
       {{1, 6, 5, 5}, {6, 1, 3, 3}, {1, 1}, {1, 1, 1, 1}, {1, 1}, 6, false},
   };
   for (const Shape& s : kShapes)
-    for (auto zero_of : {number, computed})
-      for (DataType data : {kUInt8, kInt8}) {
+    for (const Expr& w_zero : weight_zeros(s.weight[0]))
+      for (auto zero_of : {number, computed}) {
+        const DataType data = zero_of == number ? kUInt8 : kInt8;
         const std::string real = fmt::format("nn.conv{}d", s.data.size() - 2);
-        SCOPED_TRACE(fmt::format("{} {} {} by {}", real, to_string(data), s.data.size(), s.groups));
+        SCOPED_TRACE(fmt::format("{} {} {} by {}, {}", real, to_string(data), s.data.size(), s.groups,
+                                 print(w_zero->checked_type)));
         const Expr x = typed_constant(bytes(s.data, data, 1)), w = typed_constant(bytes(s.weight, kUInt8, 2));
         const Attrs attrs =
             make<ConvAttrs>(s.strides, s.padding, s.dilation, s.groups, std::optional<int64_t>(), Ints{},
                             std::string(), std::string(), std::string(), std::optional(kInt32));
-        const auto difference = [](const Expr& e, double zero) {
-          return typed_call("subtract", {cast(e, kInt32), number(kInt32, zero)});
-        };
         const Module plain = canonicalize_qnn(closed(typed_call(
-            "q" + real,
-            {x, w, zero_of(data, 11), number(kUInt8, 100), number(kFloat32, 1), number(kFloat32, 1)},
-            attrs)));
-        const Module expected = closed(typed_call(real, {difference(x, 11), difference(w, 100)}, attrs));
+            "q" + real, {x, w, zero_of(data, 11), w_zero, number(kFloat32, 1), number(kFloat32, 1)}, attrs)));
+        const Module expected =
+            closed(typed_call(real, {less_zero(x, number(data, 11)), less_zero(w, w_zero)}, attrs));
         EXPECT_EQ(max_relative_error(value_of(plain), value_of(expected)), 0);
         bool multiplies_bytes = false;
         post_order(plain->functions.at("main")->body, [&](const NodeRef& node) {
@@ -178,6 +192,25 @@ TEST(CanonicalizeQnn, ProductsOfBytesWhoseZeroPointsAreComputed) {
         EXPECT_EQ(call->args[1]->checked_type.as<TensorType>()->dtype, kInt8);
       });
     }
+  }
+}
+
+TEST(CanonicalizeQnn, ProductsOfBytesWhoseColumnsHaveTheirOwnZeroPoints) {
+  const Expr x = typed_constant(bytes({5, 6}, kInt8, 1)), w = typed_constant(bytes({7, 6}, kUInt8, 2));
+  const Attrs attrs = make<DenseAttrs>(std::optional<int64_t>(), std::optional(kInt32));
+  for (const Expr& zero : weight_zeros(7)) {
+    SCOPED_TRACE(print(zero->checked_type));
+    const Module plain = canonicalize_qnn(closed(typed_call(
+        "qnn.dense", {x, w, number(kInt8, -11), zero, number(kFloat32, 1), number(kFloat32, 1)}, attrs)));
+    const Module expected =
+        closed(typed_call("nn.dense", {less_zero(x, number(kInt8, -11)), less_zero(w, zero)}, attrs));
+    EXPECT_EQ(max_relative_error(value_of(plain), value_of(expected)), 0);
+    post_order(plain->functions.at("main")->body, [&](const NodeRef& node) {
+      const Call* call = node.as<Call>();
+      if (call && call->callee.as<OpNode>()->name == "nn.dense") {
+        EXPECT_EQ(call->args[1]->checked_type.as<TensorType>()->dtype, kInt8);
+      }
+    });
   }
 }
 
