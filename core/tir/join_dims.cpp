@@ -48,12 +48,78 @@ Func without_single_variables(const Func& func) {
   return result.cast<FuncNode>();
 }
 
+/// What an index of a block may be: a variable of its own, or of a loop in a statement that is all of it.
+struct Variable {
+  const VarNode* var;
+  Expr extent;
+  IterKind kind = IterKind::kSpatial;
+  std::vector<const For*> loops;  // of the variable; none of a block's own
+};
+
+/// Of a block's own, or of the loops in its statement (sorts, scatters).
+std::vector<Variable> variables_of(const Block& block) {
+  std::vector<Variable> variables;
+  for (const BlockIter& iter : block.iters) variables.push_back({iter.var.get(), iter.extent, iter.kind, {}});
+  if (!block.iters.empty()) return variables;
+  post_order(block.body, [&](const NodeRef& node) {
+    const For* loop = node.as<For>();
+    if (!loop) return;
+    auto known = std::find_if(variables.begin(), variables.end(),
+                              [&](const Variable& each) { return each.var == loop->var.get(); });
+    if (known == variables.end())
+      variables.push_back({loop->var.get(), loop->extent, IterKind::kSpatial, {loop}});
+    else
+      known->loops.push_back(loop);
+  });
+  return variables;
+}
+
+/// The two stand at neighbouring places of `indices`, from `d` on.
+bool is_pair(const Pair& pair, const std::vector<Expr>& indices, size_t d) {
+  return d + 1 < indices.size() && indices[d].same_as(pair.first) && indices[d + 1].same_as(pair.second);
+}
+
+/// For other values of the pair the statement writes elsewhere, if it is memory from outside.
+bool writes_apart(const Stmt& stmt, const Pair& pair) {
+  std::set<const BufferNode*> inside;
+  bool apart = true;
+  post_order(stmt, [&](const NodeRef& node) {
+    if (const Alloc* alloc = node.as<Alloc>()) inside.insert(alloc->buffer.get());
+  });
+  post_order(stmt, [&](const NodeRef& node) {
+    const Store* store = node.as<Store>();
+    if (!store || inside.count(store->buffer.get())) return;
+    bool found = false;
+    for (size_t d = 0; d + 1 < store->indices.size(); ++d) found |= is_pair(pair, store->indices, d);
+    apart &= found;
+  });
+  return apart;
+}
+
+/// Loops of which each of the first does nothing but one of the second. One loop instead runs as the first
+/// does: on all cores only where the iterations of the second are apart, too.
+bool is_nest(const Variable& high, const Variable& low) {
+  if (high.loops.size() != low.loops.size()) return false;
+  return std::all_of(high.loops.begin(), high.loops.end(), [&](const For* loop) {
+    const For* inner = loop->body.as<For>();
+    return inner && inner->var.get() == low.var && prove_equal(loop->extent, high.extent) &&
+           prove_equal(inner->extent, low.extent) &&
+           (loop->iteration == Iteration::kSerial || inner->iteration == loop->iteration ||
+            writes_apart(inner->body, {high.var, low.var}));
+  });
+}
+
 class Grouping {
  public:
   explicit Grouping(const Func& func) {
+    std::vector<const Block*> blocks;
     post_order(func->body, [&](const NodeRef& node) {
-      if (const Block* block = node.as<Block>()) add(*block);
+      if (const Block* block = node.as<Block>(); block && !holds_blocks(*block)) blocks.push_back(block);
     });
+    for (const Block* block : blocks)
+      if (!block->iters.empty())
+        for (const Stmt& stmt : {block->init, block->body}) note_scheduled(stmt);
+    for (const Block* block : blocks) add(*block);
   }
 
   /// One that joins, or null.
@@ -68,57 +134,60 @@ class Grouping {
   }
 
  private:
-  /// The block's variable that the index is.
-  static const BlockIter* variable(const Block& block, const Expr& index) {
-    for (const BlockIter& iter : block.iters)
-      if (index.same_as(iter.var.get())) return &iter;
-    return nullptr;
+  /// The root, and no statement.
+  static bool holds_blocks(const Block& block) {
+    bool found = false;
+    post_order(block.body, [&](const NodeRef& node) { found |= node.as<Block>() != nullptr; });
+    return found;
   }
 
-  void add(const Block& block) {
-    std::set<Pair> pairs;
-    auto add_all = [&](const Stmt& stmt) {
-      if (!stmt) return;
-      post_order(stmt, [&](const NodeRef& node) {
-        if (const Load* load = node.as<Load>()) add(block, load->buffer, load->indices, pairs);
-        if (const Store* store = node.as<Store>()) add(block, store->buffer, store->indices, pairs);
-      });
-    };
-    if (block.iters.empty()) return keep_apart(block);
-    add_all(block.init);
-    add_all(block.body);
-    for (const Pair& pair : pairs)
-      if (is_used_elsewhere(block, pair)) group_of(pair).joins = false;
-  }
-
-  /// What a statement of loops of its own reads and writes (sorts, scatters). The root holds blocks instead,
-  /// which are met themselves.
-  void keep_apart(const Block& block) {
-    bool holds_blocks = false;
-    post_order(block.body, [&](const NodeRef& node) { holds_blocks |= node.as<Block>() != nullptr; });
-    if (holds_blocks) return;
-    auto refuse = [&](const Buffer& buffer) {
-      for (size_t d = 0; d + 1 < buffer->shape.size(); ++d) group_of(Place{buffer.get(), d}).joins = false;
-    };
-    post_order(block.body, [&](const NodeRef& node) {
-      if (const Load* load = node.as<Load>()) refuse(load->buffer);
-      if (const Store* store = node.as<Store>()) refuse(store->buffer);
+  void note_scheduled(const Stmt& stmt) {
+    if (!stmt) return;
+    post_order(stmt, [&](const NodeRef& node) {
+      if (const Load* load = node.as<Load>()) scheduled_.insert(load->buffer.get());
+      if (const Store* store = node.as<Store>()) scheduled_.insert(store->buffer.get());
     });
   }
 
-  void add(const Block& block, const Buffer& buffer, const std::vector<Expr>& indices,
+  /// Tiles of what schedules take apart are better where an extent is a number. Statements that are run as
+  /// they are have one long loop instead of short ones.
+  bool may_join(const Buffer& buffer, size_t d) const {
+    const bool open = !as_int(buffer->shape[d]), open_behind = !as_int(buffer->shape[d + 1]);
+    return (open && open_behind) || !scheduled_.count(buffer.get());
+  }
+
+  void add(const Block& block) {
+    const std::vector<Variable> variables = variables_of(block);
+    std::set<Pair> pairs;
+    for (const Stmt& stmt : {block.init, block.body}) {
+      if (!stmt) continue;
+      post_order(stmt, [&](const NodeRef& node) {
+        if (const Load* load = node.as<Load>()) add(variables, load->buffer, load->indices, pairs);
+        if (const Store* store = node.as<Store>()) add(variables, store->buffer, store->indices, pairs);
+      });
+    }
+    for (const Pair& pair : pairs)
+      if (is_used_elsewhere(block, variables, pair)) group_of(pair).joins = false;
+  }
+
+  void add(const std::vector<Variable>& variables, const Buffer& buffer, const std::vector<Expr>& indices,
            std::set<Pair>& pairs) {
+    auto variable = [&](const Expr& index) {
+      auto found = std::find_if(variables.begin(), variables.end(),
+                                [&](const Variable& each) { return index.same_as(each.var); });
+      return found == variables.end() ? nullptr : &*found;
+    };
     for (size_t d = 0; d + 1 < indices.size(); ++d) {
-      const BlockIter *high = variable(block, indices[d]), *low = variable(block, indices[d + 1]);
-      const bool open = !as_int(buffer->shape[d]) && !as_int(buffer->shape[d + 1]);
-      const bool pairs_up = high && low && high != low;
-      const bool whole = open && pairs_up && high->kind == low->kind &&
+      const Variable *high = variable(indices[d]), *low = variable(indices[d + 1]);
+      const bool joins = may_join(buffer, d);
+      const bool pairs_up = high && low && high != low && is_nest(*high, *low);
+      const bool whole = joins && pairs_up && high->kind == low->kind &&
                          prove_equal(high->extent, buffer->shape[d]) &&
                          prove_equal(low->extent, buffer->shape[d + 1]);
       const Place place{buffer.get(), d};
-      if (open && !whole) group_of(place).joins = false;
+      if (joins && !whole) group_of(place).joins = false;
       if (!pairs_up) continue;
-      const Pair pair{high->var.get(), low->var.get()};
+      const Pair pair{high->var, low->var};
       if (whole) {
         pairs.insert(pair);
         unite(place, pair);
@@ -129,17 +198,21 @@ class Grouping {
   }
 
   /// One of the variables occurs other than as an index next to the other.
-  static bool is_used_elsewhere(const Block& block, const Pair& pair) {
-    auto is_pair = [&](const std::vector<Expr>& indices, size_t d) {
-      return d + 1 < indices.size() && indices[d].same_as(pair.first) && indices[d + 1].same_as(pair.second);
-    };
+  static bool is_used_elsewhere(const Block& block, const std::vector<Variable>& variables,
+                                const Pair& pair) {
+    std::vector<Stmt> uses{block.init, block.body};
+    for (const Variable& each : variables) {
+      if (each.var != pair.second || each.loops.empty()) continue;
+      uses.clear();
+      for (const For* loop : each.loops) uses.push_back(loop->body);
+    }
     bool found = false;
     auto without_pair = [&](std::vector<Expr> indices) {
       for (size_t d = 0; d < indices.size(); ++d)
-        if (is_pair(indices, d)) indices[d] = indices[d + 1] = Expr(0);
+        if (is_pair(pair, indices, d)) indices[d] = indices[d + 1] = Expr(0);
       return indices;
     };
-    for (const Stmt& stmt : {block.init, block.body}) {
+    for (const Stmt& stmt : uses) {
       if (!stmt) continue;
       NodeRef rest = rewrite(stmt, [&](const NodeRef& node) -> NodeRef {
         if (const Load* load = node.as<Load>()) return tir::load(load->buffer, without_pair(load->indices));
@@ -182,7 +255,8 @@ class Grouping {
     groups_.erase(from);
   }
 
-  std::vector<Group> groups_;  // a handful
+  std::set<const BufferNode*> scheduled_;  // that blocks which schedules take apart read or write
+  std::vector<Group> groups_;              // a handful
 };
 
 /// `func` with the two dimensions and variables of each member of the group as one.
@@ -195,6 +269,12 @@ Func joined(const Func& func, const Group& group) {
                         [&](const Pair& pair) { return (first ? pair.first : pair.second) == var; });
   };
   post_order(func->body, [&](const NodeRef& node) {
+    const For* loop = node.as<For>();
+    const For* behind = loop ? loop->body.as<For>() : nullptr;
+    if (behind && group.pairs.count({loop->var.get(), behind->var.get()})) {
+      outer[loop->var.get()] = simplify(loop->extent * behind->extent);
+      inner.insert(behind->var.get());
+    }
     const Block* block = node.as<Block>();
     if (!block) return;
     for (const BlockIter& high : block->iters)
@@ -235,8 +315,15 @@ Func joined(const Func& func, const Group& group) {
       return seal(std::move(copy));
     }
     const Block* block = node.as<Block>();
-    if (!block || block->iters.empty()) return node;
+    if (!block) return node;
     auto copy = mutate(*block);
+    if (block->iters.empty()) {
+      // What its statement touches is declared whole (FuncBuilder::opaque).
+      for (std::vector<Region>* regions : {&copy->reads, &copy->writes})
+        for (Region& region : *regions)
+          if (dims.count(region.buffer.get())) region = whole(region.buffer);
+      return seal(std::move(copy));
+    }
     std::erase_if(copy->iters, [&](const BlockIter& iter) {
       return pair_with(iter.var.get(), false) != group.pairs.end();
     });
@@ -253,7 +340,7 @@ Func joined(const Func& func, const Group& group) {
 }  // namespace
 
 Func join_open_dims(const Func& func) {
-  if (dims_of(*func).size() < 2) return func;
+  if (dims_of(*func).empty()) return func;
   Func result = without_single_variables(func);
   bool any = false;
   for (;;) {

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "core/arith/simplify.h"
+#include "core/tir/builder.h"
 #include "core/tir/dims.h"
 #include "core/tir/interpret.h"
 #include "core/tir/text.h"
@@ -100,6 +102,56 @@ TEST(JoinDims, WhatTellsThemApartKeepsThem) {
                  "y[b, o, r, c] = t[b, o, h - 1 - r, c]")}) {
     const Func func = parse_func(changed);
     EXPECT_EQ(join_open_dims(func), func) << changed;
+  }
+}
+
+/// x of `columns` with slices of updates put at places, by a statement of its own that multiplies an element
+/// of row r and column c by times(r, c), if given.
+Func scatter(const Expr& columns, const std::function<Expr(const Expr& r, const Expr& c)>& times = {}) {
+  const Var n = var("n"), h = var("h"), k = var("k");
+  FuncBuilder f;
+  const Buffer x = f.input("x", {n, h, columns}, kFloat32), places = f.input("places", {k}, kInt64),
+               updates = f.input("updates", {k, h, columns}, kFloat32);
+  return f.finish(
+      "scatter", {f.opaque("scatter", x->shape, kFloat32, {x, places, updates}, [&](const Buffer& out) {
+        const Var i = var("i"), r = var("r"), c = var("c"), u = var("u"), s = var("s"), t = var("t");
+        const Stmt copied = store(out, {i, r, c}, load(x, {i, r, c}));
+        const Expr value = load(updates, {u, s, t});
+        const Stmt updated = store(out, {load(places, {u}), s, t}, times ? value * times(s, t) : value);
+        return seq({for_loop(i, n, for_loop(r, h, for_loop(c, columns, copied)), Iteration::kParallel),
+                    for_loop(u, k, for_loop(s, h, for_loop(t, columns, updated)))});
+      })});
+}
+
+TEST(JoinDims, RowsThatAStatementPutsSomewhereAreRunsOfMemory) {
+  for (const Expr& columns : {Expr(var("w")), Expr(3)}) {
+    const Func func = scatter(columns), joined = join_open_dims(func);
+    EXPECT_EQ(shape_of_result(joined), "n, " + print(simplify(var("h") * columns))) << print(joined);
+    EXPECT_EQ(find_fault(joined, level_of(joined)), std::nullopt);
+    for (std::vector<int64_t> dims : {std::vector<int64_t>{4, 5, 3}, {1, 1, 1}, {2, 0, 1}}) {
+      const int64_t n = dims[0], h = dims[1], w = 3, k = 2;
+      // In the order of dims_of: n, h, what columns are where that is open, k.
+      std::vector<int64_t> values{n, h, k};
+      if (!as_int(columns)) values.insert(values.begin() + 2, w);
+      Tensor places = zeros({k}, kInt64);
+      places.set_integer(1, n - 1);
+      const Tensor x = random_tensor({n, h, w}, kFloat32, 1), u = random_tensor({k, h, w}, kFloat32, 2);
+      const Tensor expected =
+          run(with_dims(func, values), {x, places, u, Tensor({n, h, w}, kFloat32)}).back();
+      const Tensor found =
+          run(with_dims(joined, values),
+              {x.reshaped({n, h * w}), places, u.reshaped({k, h * w}), Tensor({n, h * w}, kFloat32)})
+              .back();
+      EXPECT_EQ(max_relative_error(found.reshaped({n, h, w}), expected), 0);
+    }
+  }
+}
+
+TEST(JoinDims, StatementsThatTellRowsFromColumnsKeepThem) {
+  for (const auto& times : {+[](const Expr&r, const Expr&) { return cast(kFloat32, r); },
+                            +[](const Expr&, const Expr&c) { return cast(kFloat32, c); }}) {
+    const Func func = scatter(var("w"), times);
+    EXPECT_EQ(join_open_dims(func), func);
   }
 }
 
