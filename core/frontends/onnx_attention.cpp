@@ -18,12 +18,14 @@ using Dims = std::vector<Expr>;
 Value heads_of(const Node& node, size_t i, const char* count) {
   if (node.rank(i) == 4) return node.in(i);
   const int64_t heads = node.integer(count, 0);
-  if (node.rank(i) != 3 || heads < 1 || node.dim(i, 2) % heads)
+  const bool fits = node.rank(i) == 3 && heads >= 1;
+  if (!fits || (as_int(node.dims(i)[2]) && node.dim(i, 2) % heads))
     node.reject("input {} of type {} is not of {} heads ({})", i, relay::print(node.in(i)->checked_type),
                 heads, count);
   const Dims& shape = node.dims(i);
-  return transposed(reshape_to(node.in(i), {shape[0], shape[1], heads, node.dim(i, 2) / heads}),
-                    {0, 2, 1, 3});
+  // That an open size is one of so many heads is checked by the run.
+  const Expr size = simplify(floordiv(shape[2], Expr(heads)));
+  return transposed(reshape_to(node.in(i), {shape[0], shape[1], heads, size}), {0, 2, 1, 3});
 }
 
 /// (batch, heads, length, size) with the heads side by side again.
@@ -98,6 +100,27 @@ Value probabilities(const Value& scores, const Value& bias) {
   return choose(blind, number(shares, 0), shares);
 }
 
+/// How many heads of queries see one of keys: that there are no others left is checked by the run where one
+/// of the numbers is open.
+Expr heads_sharing(const Node& node, const Expr& heads, const Expr& kv_heads) {
+  if (prove_equal(heads, kv_heads)) return 1;
+  if (as_int(heads) && as_int(kv_heads) &&
+      (int_value(kv_heads) < 1 || int_value(heads) % int_value(kv_heads) != 0))
+    node.reject("{} heads of queries for {} of keys", int_value(heads), int_value(kv_heads));
+  return simplify(floordiv(heads, kv_heads));
+}
+
+/// Queries times `scale`, or divided by the root of their size.
+Value scaled(const Node& node, const Value& q) {
+  const Expr size = dims_of(q)[3];
+  const DataType dtype = type_of(q).dtype;
+  if (node.has_attr("scale") || as_int(size)) {
+    const double usual = as_int(size) ? 1 / std::sqrt(static_cast<double>(int_value(size))) : 1;
+    return times(q, scalar(dtype, node.real("scale", usual)));
+  }
+  return times(q, emit("rsqrt", {number_of(size, dtype)}));
+}
+
 /// Scaled dot products of queries and keys, softmax, sums of values. Heads of queries share those of keys.
 Values attention(const Node& node) {
   DataType dtype = node.dtype(0);
@@ -105,17 +128,11 @@ Values attention(const Node& node) {
   Value present_key = with_past(node, 4, heads_of(node, 1, "kv_num_heads")),
         present_value = with_past(node, 5, heads_of(node, 2, "kv_num_heads"));
   const Dims queries = dims_of(q), keys = dims_of(present_key), values = dims_of(present_value);
-  for (const Expr& number : {queries[1], keys[1], queries[3]})
-    if (!as_int(number))
-      node.reject("the number of heads, or the size of one, is open, which this operator does not take yet");
-  const int64_t heads = int_value(queries[1]), kv_heads = int_value(keys[1]);
-  if (kv_heads < 1 || heads % kv_heads) node.reject("{} heads of queries for {} of keys", heads, kv_heads);
   // Rows of queries that see one head of keys.
-  const Expr sharing = simplify(queries[2] * (heads / kv_heads));
-  double scale = node.real("scale", 1 / std::sqrt(static_cast<double>(int_value(queries[3])))),
-         cap = node.real("softcap", 0);
+  const Expr sharing = simplify(queries[2] * heads_sharing(node, queries[1], keys[1]));
+  const double cap = node.real("softcap", 0);
   // Queries that share keys become rows of one product, rather than the keys being repeated.
-  q = times(reshape_to(q, {queries[0], keys[1], sharing, queries[3]}), scalar(dtype, scale));
+  q = scaled(node, reshape_to(q, {queries[0], keys[1], sharing, queries[3]}));
   Value scores = reshape_to(batched_product(q, present_key), {queries[0], queries[1], queries[2], keys[2]});
 
   Value capped =
@@ -138,22 +155,29 @@ Values attention(const Node& node) {
 Values rotary_embedding(const Node& node) {
   Value x = heads_of(node, 0, "num_heads");
   const Dims shape = dims_of(x);  // (batch, heads, length, size)
-  if (!as_int(shape[3])) node.reject("the size of a head is open, which this operator does not take yet");
-  const int64_t size = int_value(shape[3]);
-  int64_t turned = node.integer("rotary_embedding_dim", 0);
-  if (turned == 0) turned = size;
-  if (turned < 0 || turned > size || turned % 2) node.reject("rotary_embedding_dim {} of {}", turned, size);
+  const Expr& size = shape[3];
+  const int64_t part_turned = node.integer("rotary_embedding_dim", 0);
+  const Expr turned = part_turned == 0 ? size : Expr(part_turned);
+  if (as_int(turned) && (int_value(turned) < 0 || int_value(turned) % 2 != 0 ||
+                         (as_int(size) && int_value(turned) > int_value(size))))
+    node.reject("rotary_embedding_dim {} of {}", int_value(turned), relay::print(size));
+  const Expr pairs_turned = simplify(floordiv(turned, Expr(2)));
   auto angles = [&](size_t i) {
     Value cache = node.in(i);
     if (node.has(3))
       cache = emit("take", {cache, node.in(3)},
                    make<relay::TakeAttrs>(int64_t{0}, std::optional<int64_t>(0), std::string("clip")));
     if (type_of(cache).shape.size() != 3) node.reject("angles of type {}", relay::print(cache->checked_type));
-    return reshape_to(sliced(cache, 2, 0, turned / 2), {shape[0], 1, shape[2], turned / 2});
+    const Dims angles_shape{shape[0], 1, shape[2], pairs_turned};
+    // An open number of them is that of the pairs, as the run checks.
+    if (as_int(pairs_turned) && as_int(dims_of(cache)[2]))
+      return reshape_to(sliced(cache, 2, 0, int_value(pairs_turned)), angles_shape);
+    return reshape_to(with_dims(cache, {dims_of(cache)[0], dims_of(cache)[1], pairs_turned}), angles_shape);
   };
-  Value cosine = angles(1), sine = angles(2), part = sliced(x, 3, 0, turned);
+  const relay::Slice front{0, turned}, behind{turned, simplify(size - turned)};
+  Value cosine = angles(1), sine = angles(2), part = sliced_by(x, 3, front);
   bool interleaved = node.integer("interleaved", 0) != 0;
-  const Dims half{shape[0], shape[1], shape[2], turned / 2};
+  const Dims half{shape[0], shape[1], shape[2], pairs_turned};
   Dims pairs = half;
   // (.., size / 2, 2) has neighbours side by side, (.., 2, size / 2) the halves.
   pairs.insert(interleaved ? pairs.end() : pairs.end() - 1, Expr(2));
@@ -164,7 +188,7 @@ Values rotary_embedding(const Node& node) {
   Value first = minus(times(cosine, a), times(sine, b)), second = plus(times(sine, a), times(cosine, b));
   Value result = concatenated({reshape_to(first, pairs), reshape_to(second, pairs)}, axis);
   result = reshape_to(result, {shape[0], shape[1], shape[2], turned});
-  if (turned < size) result = concatenated({result, sliced(x, 3, turned, size)}, 3);
+  if (!prove_equal(turned, size)) result = concatenated({result, sliced_by(x, 3, behind)}, 3);
   if (node.rank(0) == 3) result = heads_joined(result);
   return {result};
 }

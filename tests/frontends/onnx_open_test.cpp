@@ -404,6 +404,61 @@ TEST(OnnxOpen, AttentionAtAnyLength) {
                  {{{"q", {1, 1, 8}}, {"c", {1, 1, 2}}}, {{"q", {2, 3, 8}}, {"c", {2, 3, 2}}}});
 }
 
+TEST(OnnxOpen, AttentionOfAnyHeads) {
+  const auto attention = [](const Strings& q, const Strings& k, const Strings& v,
+                            const std::string& more = "") {
+    return Model{{node("Attention", {"q", "k", "v"}, {"y"}, more)},
+                 input_of("q", q) + input_of("k", k) + input_of("v", v),
+                 {"y"},
+                 23};
+  };
+  const auto at = [](const Shape& q, const Shape& k, const Shape& v) {
+    return Shapes{{"q", q}, {"k", k}, {"v", v}};
+  };
+  // As many of keys as of queries, in any number.
+  const Model same = attention({"b", "h", "t", "4"}, {"b", "h", "u", "4"}, {"b", "h", "u", "4"});
+  expect_same_at(
+      same, {at({1, 1, 2, 4}, {1, 1, 3, 4}, {1, 1, 3, 4}), at({2, 3, 1, 4}, {2, 3, 5, 4}, {2, 3, 5, 4})});
+  // Those of queries share those of keys.
+  const Model shared =
+      attention({"b", "h", "t", "4"}, {"b", "g", "u", "4"}, {"b", "g", "u", "4"}, integer("is_causal", 1));
+  expect_same_at(
+      shared, {at({1, 1, 2, 4}, {1, 1, 3, 4}, {1, 1, 3, 4}), at({2, 6, 3, 4}, {2, 2, 5, 4}, {2, 2, 5, 4})});
+  EXPECT_THROW(run_at(open_model(shared), at({1, 3, 2, 4}, {1, 2, 3, 4}, {1, 2, 3, 4})), Error);
+  expect_same_at(
+      attention({"b", "h", "t", "4"}, {"b", "2", "u", "4"}, {"b", "2", "u", "4"}),
+      {at({1, 2, 2, 4}, {1, 2, 3, 4}, {1, 2, 3, 4}), at({1, 4, 2, 4}, {1, 2, 3, 4}, {1, 2, 3, 4})});
+  // Of any size, which the scale follows from, and values of another.
+  const Model sized = attention({"b", "2", "t", "d"}, {"b", "2", "u", "d"}, {"b", "2", "u", "e"});
+  expect_same_at(
+      sized, {at({1, 2, 2, 1}, {1, 2, 3, 1}, {1, 2, 3, 2}), at({1, 2, 2, 5}, {1, 2, 3, 5}, {1, 2, 3, 1})});
+  const Model joined = attention({"b", "t", "d"}, {"b", "u", "d"}, {"b", "u", "e"},
+                                 integer("q_num_heads", 2) + integer("kv_num_heads", 2));
+  expect_same_at(joined, {at({1, 2, 2}, {1, 3, 2}, {1, 3, 4}), at({2, 2, 6}, {2, 3, 6}, {2, 3, 2})});
+  EXPECT_THROW(run_at(open_model(joined), at({1, 2, 3}, {1, 3, 3}, {1, 3, 4})), Error);
+}
+
+TEST(OnnxOpen, TurnsPairsOfHeadsOfAnySize) {
+  for (int64_t interleaved : {0, 1}) {
+    const std::string how = integer("interleaved", interleaved);
+    const Model all{
+        {node("RotaryEmbedding", {"x", "c", "s"}, {"y"}, how)},
+        input_of("x", {"b", "2", "t", "d"}) + input_of("c", {"b", "t", "h"}) + input_of("s", {"b", "t", "h"}),
+        {"y"},
+        23};
+    expect_same_at(all, {{{"x", {1, 2, 3, 4}}, {"c", {1, 3, 2}}, {"s", {1, 3, 2}}},
+                         {{"x", {2, 2, 1, 10}}, {"c", {2, 1, 5}}, {"s", {2, 1, 5}}}});
+    EXPECT_THROW(run_at(open_model(all), {{"x", {1, 2, 3, 5}}, {"c", {1, 3, 2}}, {"s", {1, 3, 2}}}), Error);
+    const Model part{
+        {node("RotaryEmbedding", {"x", "c", "s"}, {"y"}, how + integer("rotary_embedding_dim", 4))},
+        input_of("x", {"b", "2", "t", "d"}) + input_of("c", {"b", "t", "2"}) + input_of("s", {"b", "t", "2"}),
+        {"y"},
+        23};
+    expect_same_at(part, {{{"x", {1, 2, 3, 7}}, {"c", {1, 3, 2}}, {"s", {1, 3, 2}}}});
+    EXPECT_THROW(run_at(open_model(part), {{"x", {1, 2, 3, 2}}, {"c", {1, 3, 2}}, {"s", {1, 3, 2}}}), Error);
+  }
+}
+
 TEST(OnnxOpen, RecurrencesOfAnyLengthAndBatch) {
   for (const auto& [op, gates] :
        std::vector<std::pair<const char*, int>>{{"RNN", 1}, {"GRU", 3}, {"LSTM", 4}})
