@@ -9,6 +9,7 @@
 #include "core/frontends/onnx_window.h"
 #include "core/relay/ops/attrs_nn.h"
 #include "core/relay/ops/attrs_tensor.h"
+#include "core/relay/text.h"
 
 namespace lathe::onnx {
 using relay::Ints;
@@ -121,14 +122,18 @@ Values instance_normalization(const Node& node) {
                make<relay::NormAttrs>(int64_t{0}, int64_t{1}, node.real("epsilon", 1e-5)))};
 }
 
-/// Normalises each group of channels; until opset 21 scale and bias are those of a group.
+/// Normalises each group of channels; until opset 21 scale and bias are those of a group. That an open number
+/// of channels makes whole groups is checked by the run.
 Values group_normalization(const Node& node) {
-  int64_t groups = node.integer("num_groups", 0), channels = node.rank(0) < 2 ? 0 : node.dim(0, 1);
-  if (groups < 1 || channels % groups) node.reject("{} groups of {} channels", groups, channels);
+  const int64_t groups = node.integer("num_groups", 0);
+  const Expr channels = node.rank(0) < 2 ? Expr(0) : node.dims(0)[1];
+  if (groups < 1 || (as_int(channels) && int_value(channels) % groups != 0))
+    node.reject("{} groups of {} channels", groups, relay::print(channels));
   auto parameter = [&](size_t i) {
     if (node.opset() >= 21) return node.in(i);
     // (groups) -> (channels), each as often as a group has channels.
-    return reshape(broadcast_to(reshape(node.in(i), {groups, 1}), {groups, channels / groups}), {channels});
+    const Expr each = simplify(floordiv(channels, Expr(groups)));
+    return reshape_to(repeated_to(reshape(node.in(i), {groups, 1}), {groups, each}), {channels});
   };
   return {emit("nn.group_norm", {node.in(0), parameter(1), parameter(2)},
                make<relay::NormAttrs>(groups, int64_t{1}, node.real("epsilon", 1e-5)))};

@@ -459,6 +459,22 @@ TEST(OnnxOpen, TurnsPairsOfHeadsOfAnySize) {
   }
 }
 
+TEST(OnnxOpen, NormalizesGroupsOfAnyNumberOfChannels) {
+  for (int64_t opset : {18, 21}) {
+    const Model model{{node("GroupNormalization", {"x", "s", "b"}, {"y"}, integer("num_groups", 2))},
+                      input_of("x", {"n", "c", "w"}) + input_of("s", {opset == 18 ? "2" : "c"}) +
+                          input_of("b", {opset == 18 ? "2" : "c"}),
+                      {"y"},
+                      opset};
+    const auto at = [&](int64_t n, int64_t c, int64_t w) {
+      const Shape parameter{opset == 18 ? 2 : c};
+      return Shapes{{"x", {n, c, w}}, {"s", parameter}, {"b", parameter}};
+    };
+    expect_same_at(model, {at(1, 2, 3), at(2, 6, 5)});
+    EXPECT_THROW(run_at(open_model(model), at(1, 3, 5)), Error);
+  }
+}
+
 TEST(OnnxOpen, RecurrencesOfAnyLengthAndBatch) {
   for (const auto& [op, gates] :
        std::vector<std::pair<const char*, int>>{{"RNN", 1}, {"GRU", 3}, {"LSTM", 4}})
