@@ -92,11 +92,17 @@ Values scatter_elements(const Node& node) {
 
 Values scatter_nd(const Node& node) {
   require_tuples(node);
-  // Which axes they name is no size.
-  node.dim(1, node.rank(1) - 1);
+  // How many axes they name is told by the ranks, too.
+  std::vector<Expr> tuples = node.dims(1);
+  const int64_t width = node.rank(0) + node.rank(1) - 1 - node.rank(2);
+  if (!as_int(tuples.back()) && width < 0)
+    node.reject("updates of rank {} do not go with data of rank {} and indices of rank {}", node.rank(2),
+                node.rank(0), node.rank(1));
+  if (!as_int(tuples.back())) tuples.back() = width;
+  const Value indices = with_dims(node.in(1), tuples);
   std::string reduction = node.text("reduction", "none");
   auto attrs = make<relay::ScatterNdAttrs>(reduction == "none" ? "update" : reduction);
-  return {emit("scatter_nd", {node.in(0), index_tuple_first(node.in(1)), node.in(2)}, attrs)};
+  return {emit("scatter_nd", {node.in(0), index_tuple_first(indices), node.in(2)}, attrs)};
 }
 
 /// Slices along an axis (of the flattened tensor without one) where known booleans say so.

@@ -475,6 +475,20 @@ TEST(OnnxOpen, NormalizesGroupsOfAnyNumberOfChannels) {
   }
 }
 
+/// How many axes an index names is told by the ranks where its width is open.
+TEST(OnnxOpen, PutsSlicesAtTuplesOfAnOpenWidth) {
+  for (const auto& [updates, width] : std::vector<std::pair<Strings, int64_t>>{{{"k"}, 2}, {{"k", "m"}, 1}}) {
+    const Model model{{node("ScatterND", {"x", "at", "u"}, {"y"})},
+                      input_of("x", {"n", "m"}) + input_of("at", {"k", "w"}, kInt) + input_of("u", updates)};
+    const auto at = [&](int64_t tuple) {
+      const Shape values = updates.size() == 1 ? Shape{2} : Shape{2, 4};
+      return Shapes{{"x", {3, 4}}, {"at", {2, tuple}}, {"u", values}};
+    };
+    expect_same_at(model, {at(width)});
+    EXPECT_THROW(run_at(open_model(model), at(3 - width)), Error);
+  }
+}
+
 TEST(OnnxOpen, RecurrencesOfAnyLengthAndBatch) {
   for (const auto& [op, gates] :
        std::vector<std::pair<const char*, int>>{{"RNN", 1}, {"GRU", 3}, {"LSTM", 4}})
