@@ -8,6 +8,7 @@
 #include "core/relay/analysis/call_type.h"
 #include "core/relay/ops/attrs_nn.h"
 #include "core/relay/ops/attrs_tensor.h"
+#include "core/tir/dims.h"
 #include "core/tir/interpret.h"
 #include "tests/thrown_by.h"
 
@@ -94,6 +95,43 @@ TEST(Lower, RepeatsThePixelsOfOpenImages) {
     blocks += block && !block->iters.empty();
   });
   EXPECT_EQ(blocks, 1);
+}
+
+/// Of an image that is made smaller by a whole number, open or not, all places follow from the first: there
+/// are no tables of them. Means of neighbours, and for odd numbers the one in the middle.
+TEST(Lower, HalvesImagesWithoutTables) {
+  const lathe::Expr rows = lathe::var("h"), columns = lathe::var("w");
+  for (int64_t stride : {2, 3, 4})
+    for (const bool open : {false, true}) {
+      auto image = mutate(*make_var("x", tensor_type({1, 1, rows * stride, columns * stride}, kFloat32)));
+      if (!open) image->annotation = tensor_type(Index{1, 1, 3 * stride, 5 * stride}, kFloat32);
+      image->checked_type = image->annotation;
+      const Var x = seal(std::move(image));
+      auto attrs = std::make_unique<ResizeAttrs>();
+      attrs->method = "linear", attrs->coordinate_transformation_mode = "half_pixel";
+      attrs->size = {3, 5};
+      if (open) attrs->size.clear(), attrs->scales = {1.0 / stride, 1.0 / stride};
+      if (open && stride == 3) continue;  // a third of an open size is no exact fraction
+      tir::Func program =
+          lower_function(function({x}, typed_call("image.resize2d", {x}, seal(std::move(attrs)))), "resize");
+      post_order(program->body, [&](const NodeRef& node) {
+        const auto* block = node.as<tir::Block>();
+        EXPECT_FALSE(block && (block->name == "position" || block->name == "weight")) << block->name;
+      });
+      if (open) program = tir::with_dims(program, std::vector<int64_t>{3, 5});
+      const int64_t width = 5 * stride;
+      std::vector<Tensor> tensors{random_tensor({1, 1, 3 * stride, width}, kFloat32, 7),
+                                  Tensor({1, 1, 3, 5}, kFloat32)};
+      tir::interpret(program, tensors);
+      for (int64_t i = 0; i < 3; ++i)
+        for (int64_t j = 0; j < 5; ++j) {
+          double sum = 0;
+          for (int64_t a : {(stride - 1) / 2, stride / 2})
+            for (int64_t b : {(stride - 1) / 2, stride / 2})
+              sum += tensors[0].value((i * stride + a) * width + j * stride + b);
+          EXPECT_NEAR(tensors[1].value(i * 5 + j), sum / 4, 1e-6) << stride << ": " << i << ", " << j;
+        }
+    }
 }
 
 /// What windows at a border are divided by is computed once for all channels, not for each result.

@@ -138,11 +138,20 @@ int64_t repeats_of(const ResizeAttrs& a, ResizeMethod method, const Axis& axis) 
   return same ? static_cast<int64_t>(*axis.factor) : 0;
 }
 
+/// Source pixels and weights where these are the same for all pixels of the result, counted from `stride`
+/// times its place. All of them lie in the image.
+struct Steps {
+  int64_t stride = 0, first = 0;
+  std::vector<double> weights;
+};
+
 /// Tables (out, taps): source positions, clamped into the image, and weights (none: one tap of weight 1).
 struct Taps {
   int64_t count;
   Buffer position, weight;
-  int64_t repeats = 0;  // then there are no tables
+  // With either of these there are no tables.
+  int64_t repeats = 0;
+  std::optional<Steps> steps = {};
   // The tables are (taps, out): vectors of the result read them as vectors, and gather pixels. That is faster
   // where few pixels of a line count; where lines are shorter than the result's, to take their pixels one by
   // one is.
@@ -150,16 +159,70 @@ struct Taps {
   /// Where tap `tap` of pixel i lies.
   Expr at(const Expr& i, const Expr& tap) const {
     // As a division, vectors of the result are runs of the source; with a table they are gathered.
-    return repeats ? floordiv(i, repeats) : load(position, place(i, tap));
+    if (repeats) return floordiv(i, repeats);
+    return steps ? i * steps->stride + (tap + steps->first) : load(position, place(i, tap));
   }
-  Expr weight_at(const Expr& i, const Expr& tap) const { return load(weight, place(i, tap)); }
+  Expr weighted(const Expr& i, const Expr& tap, const Expr& pixel) const {
+    if (!steps) return pixel * load(weight, place(i, tap));
+    const double known = steps->weights.at(static_cast<size_t>(int_value(tap)));
+    return known == 1 ? pixel : pixel * fimm(pixel.dtype(), known);
+  }
   std::vector<Expr> place(const Expr& i, const Expr& tap) const {
     return by_tap ? std::vector{tap, i} : std::vector{i, tap};
   }
 };
 
+/// Place 0 of a result that is smaller by a whole number, in the source: that of any pixel is so many times
+/// `stride` further. Nothing where its size decides.
+std::optional<double> first_place(const std::string& mode, const Axis& axis, int64_t stride) {
+  const double centred = static_cast<double>(stride) / 2 - 0.5;
+  if (mode == "asymmetric") return 0;
+  if (mode == "tf_half_pixel_for_nn") return static_cast<double>(stride) / 2;
+  if (mode == "half_pixel") return centred;
+  const int64_t* out = as_int(axis.out);
+  if (mode == "pytorch_half_pixel" && out && *out > 1) return centred;
+  if (mode == "half_pixel_symmetric" && prove_equal(axis.in, axis.out * stride)) return centred;
+  return std::nullopt;
+}
+
+double known_rounded(const std::string& how, double x) {
+  if (how == "floor") return std::floor(x);
+  if (how == "ceil") return std::ceil(x);
+  return how == "round_prefer_floor" ? std::ceil(x - 0.5) : std::floor(x + 0.5);
+}
+
+/// Of a halved image each pixel is the mean of two: neither tables nor gathers are needed to find them.
+std::optional<Steps> steps_of(const ResizeAttrs& a, ResizeMethod method, const Axis& axis) {
+  if (method == ResizeMethod::kCubic || a.antialias || !axis.factor || *axis.factor > 0.5 ||
+      *axis.factor <= 0)
+    return std::nullopt;
+  Steps steps{.stride = std::llround(1 / *axis.factor)};
+  // Of a factor that is not quite a whole number's places drift.
+  if (static_cast<double>(steps.stride) * *axis.factor != 1) return std::nullopt;
+  const std::string& mode = a.coordinate_transformation_mode;
+  const std::optional<double> place = first_place(mode, axis, steps.stride);
+  if (!place) return std::nullopt;
+  if (method == ResizeMethod::kNearest) {
+    steps.first = static_cast<int64_t>(known_rounded(rounding_of(a.rounding_method, mode), *place));
+    steps.weights = {1};
+  } else {
+    steps.first = static_cast<int64_t>(std::floor(*place));
+    const double behind = *place - std::floor(*place);
+    steps.weights = {1 - behind};
+    if (behind > 0) steps.weights.push_back(behind);
+  }
+  // Within the source: no more pixels than whole strides fit into it, and those of the last stride do.
+  const int64_t last = steps.first + static_cast<int64_t>(steps.weights.size()) - 1;
+  const bool fits = prove_equal(axis.out, floordiv(axis.in, Expr(steps.stride)));
+  return fits && last < steps.stride ? std::optional(steps) : std::nullopt;
+}
+
 Taps taps_of(FuncBuilder& f, const ResizeAttrs& a, ResizeMethod method, const Axis& axis, DataType weights) {
   if (const int64_t repeats = repeats_of(a, method, axis)) return {1, nullptr, nullptr, repeats};
+  if (auto steps = steps_of(a, method, axis)) {
+    const auto count = static_cast<int64_t>(steps->weights.size());
+    return {count, nullptr, nullptr, 0, std::move(steps)};
+  }
   const Filter filter = filter_of(a, method, axis);
   const bool by_tap = axis.factor && *axis.factor < 1;
   const Expr& out = axis.out;
@@ -175,7 +238,7 @@ Taps taps_of(FuncBuilder& f, const ResizeAttrs& a, ResizeMethod method, const Ax
   const Buffer position = table("position", [&](const Expr& i, const Expr& tap) {
     return min(max(cast(kInt64, first(coordinate(mode, axis, i))) + tap, Expr(0)), axis.in - 1);
   });
-  if (method == ResizeMethod::kNearest) return {1, position, nullptr, 0, by_tap};
+  if (method == ResizeMethod::kNearest) return {1, position, nullptr, 0, {}, by_tap};
   auto weight = [&](const Expr& i, const Expr& tap) {
     Expr x = coordinate(mode, axis, i);
     // By the coordinate before clamping: at the border a tap outside has the weight it would have inside.
@@ -196,7 +259,7 @@ Taps taps_of(FuncBuilder& f, const ResizeAttrs& a, ResizeMethod method, const Ax
     const Expr kernel = weight(i, tap);
     return cast(weights, total ? div(kernel, load(total, {i})) : kernel);
   });
-  return {filter.count, position, weight_table, 0, by_tap};
+  return {filter.count, position, weight_table, 0, {}, by_tap};
 }
 
 /// Axes of a resize that are more than copied, with their places in the image's shape.
@@ -210,8 +273,10 @@ struct Resized {
 std::optional<double> factor_of(const Expr& in, const Expr& out) {
   constexpr int64_t kMost = 16;
   if (const auto ratio = (Real(out) / Real(in)).number) return ratio;
-  for (int64_t times = 1; times <= kMost; ++times)
+  for (int64_t times = 1; times <= kMost; ++times) {
     if (prove_equal(out, in * times)) return static_cast<double>(times);
+    if (prove_equal(in, out * times)) return 1 / static_cast<double>(times);
+  }
   return std::nullopt;
 }
 
@@ -254,7 +319,7 @@ Buffer combined(FuncBuilder& f, const char* name, const Buffer& image, const Res
   auto term = [&](Vars i, const Expr& tap) {
     std::vector<Expr> source = as_indices(i);
     source[along.dim] = taps.at(i[along.dim], tap);
-    return cast(real, load(image, source)) * taps.weight_at(i[along.dim], tap);
+    return taps.weighted(i[along.dim], tap, cast(real, load(image, source)));
   };
   if (taps.count > kMostUnrolled) {
     Buffer sum = f.reduce(name, shape, {Expr(taps.count)}, tir::Combiner::kSum,
