@@ -116,7 +116,7 @@ std::vector<Size> PlanSizes::dims_of_call(const KernelCall& call, const tir::Fun
   return sizes;
 }
 
-/// Dimensions that stand alone in the shapes of parameters are what stands at their place in the call. Else a
+/// Dimensions that the shapes of parameters tell are what stands at their place in the call. Else a
 /// function's are those of its own types, in their order, since they are the graph's.
 std::vector<Expr> dims_of_call(const KernelCall& call, const tir::Func& workload) {
   std::vector<const relay::TensorType*> tensors;
@@ -128,12 +128,11 @@ std::vector<Expr> dims_of_call(const KernelCall& call, const tir::Func& workload
     for (const relay::Expr& arg : call.call->args) flatten(arg->checked_type, tensors);
     flatten(call.call->checked_type ? call.call->checked_type : call.call->out_type, tensors);
   }
+  std::vector<std::vector<Expr>> shapes;
+  for (const relay::TensorType* tensor : tensors)
+    shapes.push_back(tensor ? tensor->shape : std::vector<Expr>());
+  if (const auto told = tir::told_dims(*workload, shapes)) return *told;
   std::vector<Expr> values;
-  if (const auto places = tir::places_of_dims(*workload)) {
-    for (const tir::DimPlace& place : *places)
-      values.push_back(tensors.at(place.param)->shape.at(place.axis));
-    return values;
-  }
   if (!function) fail("tensor program {} has a dimension that stands nowhere by itself", workload->name);
   for (const relay::TensorType* tensor : tensors)
     for (const Expr& extent : tensor->shape)

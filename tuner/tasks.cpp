@@ -7,6 +7,7 @@
 #include "core/relay/lower.h"
 #include "core/support/digest.h"
 #include "core/tir/dims.h"
+#include "core/tir/join_dims.h"
 #include "core/tir/own_dims.h"
 #include "core/tir/prologue.h"
 #include "core/tir/text.h"
@@ -128,6 +129,18 @@ tir::Func with_dims_of_call(const tir::Func& func, const KernelCall& call) {
 }
 }  // namespace
 
+/// Rows that a product of matrices goes through as one, as those of all texts of a batch, are one dimension:
+/// it has kernels for few and for many of them, and not for each pair of numbers.
+tir::Func with_joined_rows(const tir::Func& func) {
+  const tir::Func joined = tir::join_open_dims(func);
+  if (joined == func) return func;
+  const tir::Func own = tir::with_own_dims(joined);
+  std::vector<std::vector<Expr>> shapes;
+  for (const tir::Buffer& param : func->params) shapes.push_back(param->shape);
+  const bool is_less = tir::dims_of(*own).size() < tir::dims_of(*func).size();
+  return is_less && tir::told_dims(*own, shapes) ? own : func;
+}
+
 /// Canonical, so that names do not tell equal programs apart; with the mask of its constants, since a kernel
 /// whose weights are known when the model is built may be scheduled otherwise.
 tir::Func workload_of(const KernelCall& call) {
@@ -137,7 +150,7 @@ tir::Func workload_of(const KernelCall& call) {
   // Other names may stand in another order.
   func = tir::canonical(func);
   if (!tir::dims_of(*func).empty()) {
-    if (schedule::is_product(func)) func = tir::with_own_dims(func);
+    if (schedule::is_product(func)) func = with_joined_rows(tir::with_own_dims(func));
     func = tir::canonical(tir::with_dims_of_results(func));
   }
   return tir::with_constant_params(tir::with_simple_shapes(func), call.constants);

@@ -145,16 +145,53 @@ std::optional<Func> with_sum_named(const Func& func, size_t first) {
   return std::nullopt;
 }
 
+/// The open extents around one, all of them between two numbers, and how many numbers stand before these.
+struct Run {
+  size_t begin, end, numbers;
+};
+Run run_around(const std::vector<Expr>& shape, size_t axis) {
+  Run run{axis, axis + 1, 0};
+  while (run.begin > 0 && !as_int(shape[run.begin - 1])) --run.begin;
+  while (run.end < shape.size() && !as_int(shape[run.end])) ++run.end;
+  for (size_t d = 0; d < run.begin; ++d) run.numbers += as_int(shape[d]) != nullptr;
+  return run;
+}
+
+/// What stands in `actual` where `shape` has its extent at `axis`; nothing where that cannot be told.
+std::optional<Expr> told_at(const std::vector<Expr>& shape, size_t axis, const std::vector<Expr>& actual) {
+  if (shape.size() == actual.size()) return actual[axis];
+  const Run run = run_around(shape, axis);
+  // Numbers stand for themselves: as many before, and at all.
+  size_t numbers = 0, all = 0, count = 0;
+  Expr product = 1;
+  for (const Expr& extent : actual) {
+    if (as_int(extent))
+      ++numbers;
+    else if (numbers == run.numbers)
+      ++count, product = product * extent;
+  }
+  for (const Expr& extent : shape) all += as_int(extent) != nullptr;
+  if (numbers != all || count == 0 || run.end - run.begin != 1) return std::nullopt;
+  return simplify(product);
+}
+
+/// Each dimension stands alone in a parameter's shape.
+bool are_told(const FuncNode& func) {
+  std::vector<std::vector<Expr>> shapes;
+  for (const Buffer& param : func.params) shapes.push_back(param->shape);
+  return told_dims(func, shapes).has_value();
+}
+
 }  // namespace
 
 Func with_own_dims(const Func& func) {
-  if (products_in_shapes(func).empty() && places_of_dims(*func)) return func;
+  if (products_in_shapes(func).empty() && are_told(*func)) return func;
   const Func simple = with_simple_dims(with_simple_shapes(func));
   Func own = simple;
   while (auto named = with_one_named(own, products_in_shapes(own))) own = *named;
   while (auto named = with_sum_named(own, 0)) own = *named;
   // That a dimension is a multiple is worth less than that another one has a name.
-  while (own != simple && !places_of_dims(*own)) {
+  while (own != simple && !are_told(*own)) {
     auto named = with_one_named(own, multiples_in_shapes(own));
     if (!named) return func;
     own = *named;
@@ -166,22 +203,22 @@ Func with_dims_of_results(const Func& func) {
   const size_t first = func->params.size() - static_cast<size_t>(func->outputs);
   Func own = func;
   while (auto named = with_sum_named(own, first)) own = *named;
-  return places_of_dims(*own) ? own : func;
+  return are_told(*own) ? own : func;
 }
 
-std::optional<std::vector<DimPlace>> places_of_dims(const FuncNode& func) {
-  std::vector<DimPlace> places;
+std::optional<std::vector<Expr>> told_dims(const FuncNode& func, std::span<const std::vector<Expr>> shapes) {
+  std::vector<Expr> values;
   for (const Var& dim : dims_of(func)) {
-    const size_t before = places.size();
-    for (size_t p = 0; p < func.params.size() && places.size() == before; ++p) {
+    std::optional<Expr> value;
+    for (size_t p = 0; p < func.params.size() && !value; ++p) {
       const std::vector<Expr>& shape = func.params[p]->shape;
-      const auto found = std::find_if(shape.begin(), shape.end(),
-                                      [&](const Expr& extent) { return extent.same_as(dim.get()); });
-      if (found != shape.end()) places.push_back({p, static_cast<size_t>(found - shape.begin())});
+      for (size_t axis = 0; axis < shape.size() && !value; ++axis)
+        if (shape[axis].same_as(dim.get())) value = told_at(shape, axis, shapes[p]);
     }
-    if (places.size() == before) return std::nullopt;
+    if (!value) return std::nullopt;
+    values.push_back(*value);
   }
-  return places;
+  return values;
 }
 
 }  // namespace lathe::tir

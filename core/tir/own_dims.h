@@ -2,6 +2,8 @@
 #pragma once
 
 #include <optional>
+#include <span>
+#include <vector>
 
 #include "core/tir/stmt.h"
 
@@ -11,7 +13,7 @@ namespace lathe::tir {
 ///
 /// where the program needs h and w for nothing else: what is scheduled for rows finds rows, and layers that
 /// see the image at other scales are one program. Each dimension of the result stands by itself in the shape
-/// of a parameter, which is how calls tell it (places_of_dims). Gives `func` itself when there is nothing to
+/// of a parameter, which is how calls tell it (told_dims). Gives `func` itself when there is nothing to
 /// name, or not all can be. REQUIRES: unscheduled.
 Func with_own_dims(const Func& func);
 
@@ -21,11 +23,9 @@ Func with_own_dims(const Func& func);
 /// itself as above. REQUIRES: unscheduled.
 Func with_dims_of_results(const Func& func);
 
-/// Where a dimension is one of a parameter's extents.
-struct DimPlace {
-  size_t param = 0, axis = 0;
-};
-/// Of each dimension, in the order of dims_of(), the first such place; nothing when one has none.
-std::optional<std::vector<DimPlace>> places_of_dims(const FuncNode& func);
+/// The value of each dimension, in the order of dims_of(), in a call whose parameters have these shapes: what
+/// stands where it stands alone. A shape may have several open dimensions where the program has one
+/// (join_dims.h), which is their product then. Nothing when one is not told.
+std::optional<std::vector<Expr>> told_dims(const FuncNode& func, std::span<const std::vector<Expr>> shapes);
 
 }  // namespace lathe::tir

@@ -91,6 +91,24 @@ TEST(OwnDims, AreThoseOfResults) {
     EXPECT_EQ(with_dims_of_results(func), func) << print(func);
 }
 
+/// A call may have several dimensions where the program has one.
+TEST(OwnDims, AreToldByTheShapesOfCalls) {
+  const Var b = var("b"), t = var("t"), u = var("u");
+  auto told = [](const std::string& x, const std::vector<Expr>& shape) {
+    const Func func = parse_func("func f[n, m](x: float32[" + x + "], y: float32[m]) -> (z: float32[1]) {\n" +
+                                 "  z[0] = 0.0\n}");
+    const auto values = told_dims(*func, std::vector<std::vector<Expr>>{shape, {Expr(7)}, {Expr(1)}});
+    return values ? print(values->at(0)) : "nothing";
+  };
+  EXPECT_EQ(told("n, 4", {b, 4}), "b");
+  EXPECT_EQ(told("n, 4", {b, t, 4}), "b * t");
+  EXPECT_EQ(told("3, n, 4", {3, b, t, u, 4}), "b * t * u");
+  EXPECT_EQ(told("4, n, 3, m", {4, t, u, 3, b}), "t * u");
+  EXPECT_EQ(told("n, m", {b, t, u}), "nothing") << "either may be two of them";
+  EXPECT_EQ(told("n, 4", {b, 2, t, 4}), "nothing");
+  EXPECT_EQ(told("n, 4", {3, 4, 4}), "nothing");
+}
+
 TEST(OwnDims, ComputesTheSame) {
   const Func func = program("h, w", "h // 2 * (w // 2) + 1", "", "h // 2 * (w // 2)"),
              own = with_own_dims(func);
