@@ -137,12 +137,35 @@ std::optional<Rows> rows_of(const Func& program) {
 /// Rows that registers hold from one pass over them to the next.
 std::optional<Grade> grade_of_short_rows(const Func& program, const std::vector<DimValues>& any) {
   constexpr int64_t kShort = 64;
-  const std::optional<Rows> rows = is_product(program) ? std::nullopt : rows_of(program);
+  const std::optional<Rows> rows = rows_of(program);
   if (!rows || rows->more >= kShort) return std::nullopt;
   Grade grade{.dims = any, .has_short_rows = true};
   const int64_t most = kShort - rows->more;
   grade.dims[rows->dim] = {.min = 1, .max = most, .typical = most};
   return grade;
+}
+
+/// Single elements where others have rows or images to add up, with the dimensions that say so as numbers:
+/// what is left of the program has no loops but those over results.
+std::vector<Grade> grades_of_single_elements(const Func& program, const std::vector<DimValues>& any) {
+  const std::vector<Var> dims = dims_of(*program);
+  std::vector<Grade> grades;
+  for (const Ref<Block>& block : all_blocks(program))
+    for (const BlockIter& iter : block->iters) {
+      if (iter.kind != IterKind::kReduce) continue;
+      Grade grade{.dims = any};
+      VarMap ones;
+      for (size_t d = 0; d < dims.size(); ++d) {
+        if (!uses_var(iter.extent, dims[d].get())) continue;
+        grade.dims[d] = kOne;
+        ones[dims[d].get()] = Expr(1);
+      }
+      const auto same = [&](const Grade& other) { return other.dims == grade.dims; };
+      if (!ones.empty() && is_int(simplify(substitute(iter.extent, ones)), 1) &&
+          std::none_of(grades.begin(), grades.end(), same))
+        grades.push_back(std::move(grade));
+    }
+  return grades;
 }
 
 /// Values of the dimensions of `from` in the order in which `to`, the same program over other shapes, has
@@ -186,25 +209,58 @@ std::vector<Grade> image_grades(const Func& program, const Func& joined) {
       if (const auto few = most > 0 ? sizes.of_few_rows(most) : std::nullopt)
         grades.push_back({.dims = *few});
   }
-  if (!is_convolution(program))
+  if (!is_convolution(program) && !is_product(program)) {
+    for (Grade& grade : grades_of_single_elements(joined, any)) grades.push_back(std::move(grade));
     if (auto rows = grade_of_short_rows(joined, any)) grades.push_back(std::move(*rows));
+  }
   grades.push_back({.dims = any});
   std::for_each(grades.begin() + first_joined, grades.end(),
                 [&](Grade& grade) { grade.dims = reordered(grade.dims, joined, program); });
   return grades;
 }
 
+/// Which dimensions count products alone, as those of all heads: each goes on by itself, however many there
+/// are.
+std::vector<bool> counts_of_products(const Func& program) {
+  const std::vector<Var> dims = dims_of(*program);
+  const Ref<Block> product =
+      dominant_reduction(with_dims(program, std::vector<int64_t>(dims.size(), kTypicalDim)));
+  std::vector<bool> counts(dims.size());
+  for (const Ref<Block>& block : all_blocks(program)) {
+    const Store* store = block->body.as<Store>();
+    if (!product || !store || block->name != product->name) continue;
+    auto is_in_all = [&](const BlockIter& iter) {
+      const std::vector<Ref<Load>> loads = loads_of(store->value);
+      return iter.kind == IterKind::kSpatial &&
+             std::all_of(loads.begin(), loads.end(), [&](const Ref<Load>& load) {
+               return std::any_of(load->indices.begin(), load->indices.end(),
+                                  [&](const Expr& index) { return uses_var(index, iter.var.get()); });
+             });
+    };
+    for (size_t d = 0; d < dims.size(); ++d) {
+      bool found = false, others = false;
+      for (const BlockIter& iter : block->iters)
+        if (uses_var(iter.extent, dims[d].get())) (is_in_all(iter) ? found : others) = true;
+      counts[d] = found && !others;
+    }
+  }
+  return counts;
+}
+
 /// All combinations, the last dimension fastest: narrower values before wider ones in each.
-std::vector<Grade> product_grades(size_t count) {
-  const std::vector<DimValues> values =
-      count > kMostGraded ? std::vector{kOne, kAny} : std::vector{kOne, kFew, kAny};
+std::vector<Grade> product_grades(const Func& program) {
+  const std::vector<bool> counts = counts_of_products(program);
+  const std::vector<DimValues> graded =
+      counts.size() > kMostGraded ? std::vector{kOne, kAny} : std::vector{kOne, kFew, kAny};
+  std::vector<std::vector<DimValues>> values;
+  for (bool is_count : counts) values.push_back(is_count ? std::vector{kAny} : graded);
   std::vector<Grade> grades;
-  std::vector<size_t> digits(count);
+  std::vector<size_t> digits(counts.size());
   for (;;) {
     Grade& grade = grades.emplace_back();
-    for (size_t digit : digits) grade.dims.push_back(values[digit]);
-    size_t last = count;
-    while (last > 0 && ++digits[last - 1] == values.size()) digits[--last] = 0;
+    for (size_t d = 0; d < digits.size(); ++d) grade.dims.push_back(values[d][digits[d]]);
+    size_t last = digits.size();
+    while (last > 0 && ++digits[last - 1] == values[last - 1].size()) digits[--last] = 0;
     if (last == 0) return grades;
   }
 }
@@ -378,7 +434,7 @@ std::vector<Member> family_within(const Func& program, const KnownDims& known) {
   if (count == 0) return {member_of(program, {})};
   const bool is_image = count > kMostDims || !is_product(program);
   const Func base = join_open_dims(program);
-  std::vector<Grade> grades = is_image ? image_grades(program, base) : product_grades(count);
+  std::vector<Grade> grades = is_image ? image_grades(program, base) : product_grades(program);
   const Grade all = std::move(grades.back());
   grades.pop_back();
   KnownDims left = known;  // that the others do not have

@@ -356,6 +356,47 @@ func main[n0, n1](x: float32[n0, n1, 32], w: float32[32, 16]) -> (y: float32[n0,
     EXPECT_EQ(member.program->params[0]->shape.size(), 2) << tir::print(member.program);
 }
 
+/// Where images are single pixels, or rows single elements, nothing is left to add up.
+TEST(Family, SingleElementsHaveAMemberWithoutSums) {
+  const tir::Func mean = tir::parse_func(R"(
+func main[n0, n1, n2](x: float32[n0, n1, n2]) -> (y: float32[n0]) {
+  block root { for i in 0..n0 { for j in 0..n1 { for k in 0..n2 {
+    block b(spatial r in 0..n0 = i, reduce p in 0..n1 = j, reduce q in 0..n2 = k) {
+      reads x[r, p, q]
+      writes y[r]
+      init { y[r] = 0.0 }
+      y[r] = y[r] + x[r, p, q]
+  } } } } }
+})");
+  const std::vector<Member> family = family_of(mean);
+  ASSERT_GE(family.size(), 2u);
+  EXPECT_TRUE(family[0].dims[1].is_number() && family[0].dims[2].is_number());
+  EXPECT_EQ(tir::dims_of(*family[0].program).size(), 1u) << tir::print(family[0].program);
+  EXPECT_FALSE(family.back().dims[1].is_number() || family.back().dims[2].is_number());
+}
+
+/// How many heads there are, of how many texts, makes no other kernel: each has a product of its own.
+TEST(Family, ProductsThatAreCountedHaveOneKernel) {
+  const tir::Func product = tir::parse_func(R"(
+func main[n0, n1](x: float32[n0, n1, 32], w: float32[n0, n1, 32]) -> (y: float32[n0, n1, n1]) {
+  block root {
+    for i in 0..n0 { for j in 0..n1 { for c in 0..n1 { for k in 0..32 {
+      block b(spatial a in 0..n0 = i, spatial r in 0..n1 = j, spatial o in 0..n1 = c, reduce s in 0..32 = k) {
+        reads x[a, r, s], w[a, o, s]
+        writes y[a, r, o]
+        init { y[a, r, o] = 0.0 }
+        y[a, r, o] = y[a, r, o] + x[a, r, s] * w[a, o, s]
+  } } } } } }
+})");
+  const std::vector<Member> family = family_of(product);
+  ASSERT_EQ(family.size(), 3);
+  for (const Member& member : family) {
+    EXPECT_EQ(member.dims[0].min, 0);
+    EXPECT_GT(member.dims[0].max, 4);
+  }
+  EXPECT_EQ(family[0].dims[1].max, 1);
+}
+
 // Neighbouring results are far apart in the weight, until it is packed.
 TEST(Family, OfAProductWithTransposedWeights) {
   const tir::Func product = tir::parse_func(R"(
