@@ -134,6 +134,12 @@ void quantized_matmul(Exporter& e, const Written& w) {
   e.node("MatMulInteger", names, w.output());
 }
 
+/// By real weights: the standard has products of integers that are given scales by blocks in no operator.
+void block_dense(Exporter& e, const Written& w) {
+  const std::string weight = e.add("Mul", {e.cast(w.args[1], w.dtype(0)), e.reshaped(w.args[2], {0, 0, 1})});
+  e.node("MatMul", {w.args[0], e.transposed(e.reshaped(weight, {0, -1}), {1, 0})}, w.output());
+}
+
 /// A vector along an axis, shaped to broadcast against the first argument.
 std::string along(Exporter& e, const Written& w, size_t arg, int64_t axis) {
   Ints shape(static_cast<size_t>(w.rank(0) - axis), 1);
@@ -353,6 +359,7 @@ constexpr ExportRow kRows[] = {
     {"nn.adaptive_avg_pool2d", adaptive_pool, "AveragePool"},
     {"nn.adaptive_avg_pool3d", adaptive_pool, "AveragePool"},
     {"nn.dense", dense},
+    {"nn.block_dense", block_dense},
     {"linalg.det", plain, "Det"},
     {"nn.matmul", matmul<relay::MatmulAttrs>},
     {"nn.batch_matmul", matmul<relay::BatchMatmulAttrs>},

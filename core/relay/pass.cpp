@@ -14,6 +14,7 @@
 #include "core/relay/passes/dead_code.h"
 #include "core/relay/passes/defuse.h"
 #include "core/relay/passes/eliminate_common_subexpr.h"
+#include "core/relay/passes/expand_block_products.h"
 #include "core/relay/passes/fake_quantization_to_integer.h"
 #include "core/relay/passes/fold_constant.h"
 #include "core/relay/passes/fold_scale_axis.h"
@@ -76,6 +77,9 @@ Module widen_float16(const Module& module, const PassContext& context) {
   // Other devices have arithmetic of 16 bits.
   return context.target.kind == "cpu" ? widen_halves(module, NarrowCosts(context.target)) : module;
 }
+Module expand_blocks(const Module& module, const PassContext& context) {
+  return expand_block_products(module, context.target);
+}
 Module mixed_precision(const Module& module, const PassContext& context) {
   return to_mixed_precision(module, NarrowCosts(context.target));
 }
@@ -103,6 +107,7 @@ constexpr Pass kPasses[] = {
     {kToMixedPrecision, "to_mixed_precision", "convolutions and dense layers multiply bfloat16, tensors are stored as bfloat16", 0, kTypes, mixed_precision},
     {kToFloat64, "to_float64", "all real numbers become float64, those given to main by casts", 0, {}, plain<to_float64>},
     {kWidenHalves, "widen_halves", "float16 becomes float32 where processors compute on it as such", 0, kTypes, widen_float16},
+    {kExpandBlockProducts, "expand_block_products", "products with weights of blocks that share a scale become those of real weights where rows are many", 1, kTypes, expand_blocks, nullptr, kKeepsTypes},
     {kFoldConstant, "fold_constant", "expressions of constants become constants", 2, kTypes, fold_constants, nullptr, kKeepsTypes},
     {kFoldScaleAxis, "fold_scale_axis", "scales along channels move into the weights of convolutions and dense layers", 3, kTypes, plain<fold_scale_axis>, nullptr, kKeepsTypes},
     {kSplitConvolutions, "split_convolutions", "results of dilated convolutions that see the same taps are computed with these", 3, kTypes, nullptr, split_convolutions},
@@ -123,7 +128,7 @@ constexpr Pass kPasses[] = {
 /// with these. Quantized graphs next: folding would make their weights float. The second folding is for the scaled and
 /// packed weights, those of all steps of a recurrence once.
 constexpr PassId kInferencePipeline[] = {
-    kInlineDataflow, kInferType, kWidenHalves, kToGraphNormalForm, kFakeQuantizationToInteger, kCanonicalizeQnn, kSimplifyInference, kConvTransposeToConv, kCanonicalizeOps, kTurnSoftmax, kConv3dToConv2d, kCropKernels, kSimplifyExpr,
+    kInlineDataflow, kInferType, kWidenHalves, kToGraphNormalForm, kExpandBlockProducts, kFakeQuantizationToInteger, kCanonicalizeQnn, kSimplifyInference, kConvTransposeToConv, kCanonicalizeOps, kTurnSoftmax, kConv3dToConv2d, kCropKernels, kSimplifyExpr,
     kEliminateCommonSubexpr, kRecognizeNorms, kKeepImages, kKeepMatrices, kDeadCode, kFoldConstant, kFoldScaleAxis, kSplitConvolutions, kWidenProducts, kAlterLayout, kSqueezeRows, kEliminateCommonSubexpr, kFoldConstant, kFuseOps, kFuseWindows, kNarrowConstants,
 };
 // clang-format on

@@ -269,6 +269,8 @@ const Row kRows[] = {
     // Reductions have another form in a file of this opset.
     {kIntegers, "max(bitwise_or(%x, %y), axis=[1])"},
     {kImage, "nn.avg_pool2d(%x, pool_size=[2, 2], dilation=[2, 3])"},
+    {"%x: Tensor[(2, 6), float32], %w: Tensor[(4, 3, 2), int8], %s: Tensor[(4, 3), float32]",
+     "nn.block_dense(%x, %w, %s)"},
     // An encoder's attention.
     {"%x: Tensor[(1, 4, 6), float32], %w: Tensor[(6, 6), float32]",
      "%0 = nn.dense(%x, %w); nn.batch_matmul(nn.softmax(nn.batch_matmul(%0, %x)), transpose(%x, axes=[0, "

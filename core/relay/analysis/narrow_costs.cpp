@@ -149,4 +149,14 @@ bool NarrowCosts::widens(const Call& product) const {
   return size.known && cycles(size, kInt16) < cycles(size, kInt8);
 }
 
+bool has_many_rows(const Expr& product, const Target& target) {
+  const auto& type = *product->checked_type.as<TensorType>();
+  int64_t rows = 1;
+  for (size_t d = 0; d + 1 < type.shape.size(); ++d) {
+    if (!as_int(type.shape[d])) return false;
+    rows *= int_value(type.shape[d]);
+  }
+  return rows >= target.vector_registers;
+}
+
 }  // namespace lathe::relay

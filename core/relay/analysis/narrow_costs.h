@@ -41,4 +41,7 @@ class NarrowCosts {
   bool always_pays_ = false;
 };
 
+/// Whether a vector register for each row is more than there are: then weights are widened for many uses.
+bool has_many_rows(const Expr& product, const Target& target);
+
 }  // namespace lathe::relay

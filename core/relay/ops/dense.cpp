@@ -1,4 +1,5 @@
 // Matrix products.
+#include "core/arith/simplify.h"
 #include "core/relay/ops/families.h"
 #include "core/relay/ops/rule.h"
 
@@ -61,6 +62,35 @@ Buffers dense(FuncBuilder& f, const Attrs& attrs, Inputs in, const Type& result)
       each = layout.indices({{'N', i.back()}, {'C', r[0]}});
     return cast(type.dtype, load(in[0], row)) * cast(type.dtype, load(in[1], each));
   })};
+}
+
+/// Weights are (columns, blocks, numbers of a block), scales (columns, blocks).
+Relation block_dense_type(RelationContext& c, const Attrs&) {
+  const TensorType *data = c.tensor(0), *weight = c.tensor(1), *scale = c.tensor(2);
+  if (!data || !weight || !scale) return Relation::kWaits;
+  if (data->shape.empty()) mismatch(c, "data is a scalar, must have at least rank 1");
+  require_rank(c, 1, *weight, 3);
+  require_integers(c, 1, *weight);
+  require_dtype(c, 2, *scale, data->dtype);
+  demand(c, 2, {weight->shape[0], weight->shape[1]}, scale->dtype);
+  same_depth(c, *data, *weight, data->shape.back(), simplify(weight->shape[1] * weight->shape[2]));
+  Shape shape = data->shape;
+  shape.back() = weight->shape[0];
+  c.result(tensor_type(shape, data->dtype));
+  return Relation::kSolved;
+}
+
+/// out[m..., n] = sum over b, k of data[m..., b * block + k] * (weight[n, b, k] * scale[n, b])
+Buffers block_dense(FuncBuilder& f, const Attrs&, Inputs in, const Type& result) {
+  const TensorType& type = tensor_of(result);
+  const Expr block = in[1]->shape[2];
+  return {
+      f.reduce("block_dense", type.shape, {in[1]->shape[1], block}, tir::Combiner::kSum, [&](Vars i, Vars r) {
+        std::vector<Expr> row = as_indices(i);
+        row.back() = Expr(r[0]) * block + r[1];
+        const Expr weight = cast(type.dtype, load(in[1], {i.back(), r[0], r[1]}));
+        return load(in[0], row) * (weight * load(in[2], {i.back(), r[0]}));
+      })};
 }
 
 struct Matrix {
@@ -189,6 +219,13 @@ constexpr Op kDenseOps[] = {
         dense, &kDenseProduct, LayoutRule::kDense),
     row("nn.contrib_dense_pack", "dense with a packed weight (N/x, K, x).", &DenseAttrs::kType, dense_type,
         dense, nullptr),
+    {.name = "nn.block_dense",
+     .doc = "data (..., K) times the transpose of integers (N, B, K / B), each times the scale (N, B) of its "
+            "block.",
+     .args = 3,
+     .infer = block_dense_type,
+     .compute = block_dense,
+     .fusion = Fusion::kAnchor},
     row("nn.matmul", "Matrix product, either side stored transposed.", &MatmulAttrs::kType, matmul_type,
         matmul, &kMatrixProduct),
     row("nn.batch_matmul",

@@ -9,6 +9,7 @@
 
 #include "core/relay/analysis/call_type.h"
 #include "core/relay/analysis/calls.h"
+#include "core/relay/analysis/narrow_costs.h"
 #include "core/relay/functor.h"
 #include "core/tir/machine.h"
 
@@ -25,17 +26,6 @@ std::optional<Tensor> exactly_half(const Tensor& values) {
     if (half_to_float(to[i]) != from[i]) return std::nullopt;
   }
   return result;
-}
-
-/// Whether a vector register for each row is more than there are: then weights are widened for many uses.
-bool has_many_rows(const Expr& product, const Target& target) {
-  const auto& type = *product->checked_type.as<TensorType>();
-  int64_t rows = 1;
-  for (size_t d = 0; d + 1 < type.shape.size(); ++d) {
-    if (!as_int(type.shape[d])) return false;
-    rows *= int_value(type.shape[d]);
-  }
-  return rows >= target.vector_registers;
 }
 
 /// Which parameters of a kernel are weights of matrix products of few rows, and nothing else.

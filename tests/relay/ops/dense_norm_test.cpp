@@ -41,6 +41,17 @@ TEST(DenseOps, MatchTheDefinition) {
        [](const Values& x, const Index& i) {
          return dot(3, [&](int64_t k) { return x(0, {i[0], k}) * x(1, {i[1] / 2, k, i[1] % 2}); });
        }},
+      {"weights of blocks",
+       "nn.block_dense",
+       {},
+       {{2, 2, 6}, {4, 3, 2}, {4, 3}},
+       {2, 2, 4},
+       [](const Values& x, const Index& i) {
+         return dot(6, [&](int64_t k) {
+           return x(0, {i[0], i[1], k}) * x(1, {i[2], k / 2, k % 2}) * x(2, {i[2], k / 2});
+         });
+       },
+       kInt32},
       {"matmul",
        "nn.matmul",
        both,
