@@ -1,5 +1,6 @@
 #include "core/frontends/onnx_arithmetic.h"
 
+#include <cmath>
 #include <numeric>
 
 #include "core/frontends/onnx_dims.h"
@@ -22,6 +23,12 @@ Value softplus_of(const Value& x) {  // max(x, 0) + log(1 + exp(-|x|)): no overf
 }
 
 Value softsign_of(const Value& x) { return over(x, plus(number(x, 1), emit("abs", {x}))); }
+
+Value tanh_gelu_of(const Value& x) {
+  const Value cube = times(times(x, x), times(x, number(x, 0.044715)));
+  const Value share = emit("tanh", {times(plus(x, cube), number(x, std::sqrt(2 / M_PI)))});
+  return times(times(x, number(x, 0.5)), plus(share, number(x, 1)));
+}
 
 Value hard_sigmoid_of(const Value& x, double alpha, double beta) {
   return clamped(plus(times(x, number(x, alpha)), number(x, beta)), 0, 1);

@@ -28,6 +28,8 @@ Value elu_of(const Value& x, double alpha);
 Value softplus_of(const Value& x);
 /// x / (1 + |x|).
 Value softsign_of(const Value& x);
+/// The approximation of Hendrycks and Gimpel 2016: x/2 (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))).
+Value tanh_gelu_of(const Value& x);
 /// alpha * x + beta within 0..1.
 Value hard_sigmoid_of(const Value& x, double alpha, double beta);
 

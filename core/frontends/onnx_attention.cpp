@@ -1,4 +1,6 @@
 // Attention and what stands around it in language models.
+#include "core/frontends/onnx_attention.h"
+
 #include <cmath>
 
 #include "core/arith/simplify.h"
@@ -9,40 +11,129 @@
 #include "core/relay/text.h"
 
 namespace lathe::onnx {
-namespace {
 using relay::Ints;
 
 using Dims = std::vector<Expr>;
 
-/// Input i as (batch, heads, length, size), whose heads may lie side by side: (batch, length, heads * size).
-Value heads_of(const Node& node, size_t i, const char* count) {
-  if (node.rank(i) == 4) return node.in(i);
-  const int64_t heads = node.integer(count, 0);
-  const bool fits = node.rank(i) == 3 && heads >= 1;
-  if (!fits || (as_int(node.dims(i)[2]) && node.dim(i, 2) % heads))
-    node.reject("input {} of type {} is not of {} heads ({})", i, relay::print(node.in(i)->checked_type),
-                heads, count);
-  const Dims& shape = node.dims(i);
+Value heads_apart(const Value& value, int64_t heads) {
+  const Dims shape = dims_of(value);
+  const int64_t* width = shape.size() == 3 ? as_int(shape[2]) : nullptr;
+  if (shape.size() != 3 || heads < 1 || (width && *width % heads))
+    fail("an input of type {} is not of {} heads", relay::print(value->checked_type), heads);
   // That an open size is one of so many heads is checked by the run.
   const Expr size = simplify(floordiv(shape[2], Expr(heads)));
-  return transposed(reshape_to(node.in(i), {shape[0], shape[1], heads, size}), {0, 2, 1, 3});
+  return transposed(reshape_to(value, {shape[0], shape[1], heads, size}), {0, 2, 1, 3});
 }
 
-/// (batch, heads, length, size) with the heads side by side again.
 Value heads_joined(const Value& value) {
   const Dims shape = dims_of(value);
   return reshape_to(transposed(value, {0, 2, 1, 3}),
                     {shape[0], shape[2], elements_of(Dims{shape[1], shape[3]})});
 }
 
+Value hidden_unless(const Value& kept, DataType dtype) {
+  return choose(kept, scalar(dtype, 0), scalar(dtype, -INFINITY));
+}
+
+Value of_keys(const Value& mask, const Expr& keys) {
+  Dims shape = dims_of(mask);
+  if (is_int(shape.back(), 1)) return mask;
+  shape.back() = keys;
+  return with_dims(mask, shape);
+}
+
+namespace {
+
+/// The probabilities of scores; 0 for a query from which everything is hidden.
+Value probabilities(const Attention& a, const Value& scores) {
+  const Dims shape = dims_of(scores);
+  const auto softmax = make<relay::SoftmaxAttrs>(int64_t{-1});
+  if (a.sink) {
+    const Value sink =
+        repeated_to(reshape_to(a.sink, {1, shape[1], 1, 1}), {shape[0], shape[1], shape[2], 1});
+    return sliced_by(emit("nn.softmax", {concatenated({scores, sink}, 3)}, softmax), 3, {0, shape[3], 1});
+  }
+  const Value shares = emit("nn.softmax", {scores}, softmax);
+  if (!a.bias || !a.may_see_nothing) return shares;
+  auto last = make<relay::ReduceAttrs>(Ints{static_cast<int64_t>(type_of(a.bias).shape.size()) - 1}, true);
+  // Softmax over minus infinity alone gives NaN.
+  const Value blind = emit("equal", {emit("max", {a.bias}, last), number(a.bias, -INFINITY)});
+  return choose(blind, number(shares, 0), shares);
+}
+
+/// How many heads of queries see one of keys: that there are no others left is checked by the run where one
+/// of the numbers is open.
+Expr heads_sharing(const Expr& heads, const Expr& kv_heads) {
+  if (prove_equal(heads, kv_heads)) return 1;
+  if (as_int(heads) && as_int(kv_heads) &&
+      (int_value(kv_heads) < 1 || int_value(heads) % int_value(kv_heads) != 0))
+    fail("{} heads of queries for {} of keys", int_value(heads), int_value(kv_heads));
+  return simplify(floordiv(heads, kv_heads));
+}
+
+/// Queries times `scale`, or without one divided by the root of their size.
+Value scaled(const Value& queries, std::optional<double> scale) {
+  const DataType dtype = type_of(queries).dtype;
+  const Expr size = dims_of(queries)[3];
+  if (!scale && as_int(size)) scale = 1 / std::sqrt(static_cast<double>(int_value(size)));
+  return times(queries, scale ? scalar(dtype, *scale) : emit("rsqrt", {number_of(size, dtype)}));
+}
+
+}  // namespace
+
+Attended attend(const Attention& a) {
+  const DataType dtype = type_of(a.queries).dtype;
+  const Dims queries = dims_of(a.queries), keys = dims_of(a.keys), values = dims_of(a.values);
+  // Rows of queries that see one head of keys.
+  const Expr sharing = simplify(queries.at(2) * heads_sharing(queries[1], keys.at(1)));
+  Attended result;
+  // Queries that share keys become rows of one product, rather than the keys being repeated.
+  const Value q = scaled(reshape_to(a.queries, {queries[0], keys[1], sharing, queries[3]}), a.scale);
+  result.scores = reshape_to(batched_product(q, a.keys), {queries[0], queries[1], queries[2], keys[2]});
+  result.capped = result.scores;
+  if (a.cap > 0)
+    result.capped = times(emit("tanh", {over(result.scores, scalar(dtype, a.cap))}), scalar(dtype, a.cap));
+  result.biased = a.bias ? plus(result.capped, a.bias) : result.capped;
+  result.shares = probabilities(a, result.biased);
+  const Value sums = batched_product(reshape_to(result.shares, {queries[0], keys[1], sharing, keys[2]}),
+                                     transposed(a.values, {0, 1, 3, 2}));
+  result.result = reshape_to(sums, {queries[0], queries[1], queries[2], values.at(3)});
+  return result;
+}
+
+Value turned(const Value& value, const Angles& angles) {
+  const Dims shape = dims_of(value);
+  const Expr pairs_of_head = dims_of(angles.cosines).at(3), &size = shape.at(3),
+             count = angles.count ? angles.count : simplify(pairs_of_head * 2);
+  if (as_int(count) && (int_value(count) < 1 || (as_int(size) && int_value(count) > int_value(size))))
+    fail("angles of type {} for heads of {}", relay::print(angles.cosines->checked_type), relay::print(size));
+  const Dims half{shape[0], shape[1], shape[2], pairs_of_head};
+  Dims pairs = half;
+  // (.., size / 2, 2) has neighbours side by side, (.., 2, size / 2) the halves.
+  pairs.insert(angles.interleaved ? pairs.end() : pairs.end() - 1, Expr(2));
+  const int64_t axis = angles.interleaved ? 4 : 3;
+  const Value paired = reshape_to(sliced_by(value, 3, {0, count}), pairs);
+  const Value a = reshape_to(sliced(paired, axis, 0, 1), half),
+              b = reshape_to(sliced(paired, axis, 1, 2), half);
+  pairs[static_cast<size_t>(axis)] = 1;
+  const Value first = minus(times(angles.cosines, a), times(angles.sines, b)),
+              second = plus(times(angles.sines, a), times(angles.cosines, b));
+  Value result = concatenated({reshape_to(first, pairs), reshape_to(second, pairs)}, axis);
+  result = reshape_to(result, {shape[0], shape[1], shape[2], count});
+  if (prove_equal(count, size)) return result;
+  return concatenated({result, sliced_by(value, 3, {count, simplify(size - count)})}, 3);
+}
+
+namespace {
+
+/// Input i as (batch, heads, length, size), whose heads may lie side by side: (batch, length, heads * size).
+Value heads_of(const Node& node, size_t i, const char* count) {
+  return node.rank(i) == 4 ? node.in(i) : heads_apart(node.in(i), node.integer(count, 0));
+}
+
 /// What was computed before, if given, then `value`, along the sequence.
 Value with_past(const Node& node, size_t past, const Value& value) {
   return node.has(past) ? concatenated({node.in(past), value}, 2) : value;
-}
-
-/// 0 where `kept`, else minus infinity.
-Value hidden_unless(const Value& kept, DataType dtype) {
-  return choose(kept, scalar(dtype, 0), scalar(dtype, -INFINITY));
 }
 
 /// Input 3, booleans or summands; what it leaves out at the end is hidden.
@@ -90,64 +181,22 @@ Value bias_of(const Node& node, const Expr& queries, const Expr& keys, DataType 
   return bias;
 }
 
-/// The probabilities of scores; 0 for a query from which everything is hidden.
-Value probabilities(const Value& scores, const Value& bias) {
-  Value shares = emit("nn.softmax", {scores}, make<relay::SoftmaxAttrs>(int64_t{-1}));
-  if (!bias) return shares;
-  auto last = make<relay::ReduceAttrs>(Ints{static_cast<int64_t>(type_of(bias).shape.size()) - 1}, true);
-  // Softmax over minus infinity alone gives NaN.
-  Value blind = emit("equal", {emit("max", {bias}, last), number(bias, -INFINITY)});
-  return choose(blind, number(shares, 0), shares);
-}
-
-/// How many heads of queries see one of keys: that there are no others left is checked by the run where one
-/// of the numbers is open.
-Expr heads_sharing(const Node& node, const Expr& heads, const Expr& kv_heads) {
-  if (prove_equal(heads, kv_heads)) return 1;
-  if (as_int(heads) && as_int(kv_heads) &&
-      (int_value(kv_heads) < 1 || int_value(heads) % int_value(kv_heads) != 0))
-    node.reject("{} heads of queries for {} of keys", int_value(heads), int_value(kv_heads));
-  return simplify(floordiv(heads, kv_heads));
-}
-
-/// Queries times `scale`, or divided by the root of their size.
-Value scaled(const Node& node, const Value& q) {
-  const Expr size = dims_of(q)[3];
-  const DataType dtype = type_of(q).dtype;
-  if (node.has_attr("scale") || as_int(size)) {
-    const double usual = as_int(size) ? 1 / std::sqrt(static_cast<double>(int_value(size))) : 1;
-    return times(q, scalar(dtype, node.real("scale", usual)));
-  }
-  return times(q, emit("rsqrt", {number_of(size, dtype)}));
-}
-
 /// Scaled dot products of queries and keys, softmax, sums of values. Heads of queries share those of keys.
 Values attention(const Node& node) {
-  DataType dtype = node.dtype(0);
-  Value q = heads_of(node, 0, "q_num_heads");
-  Value present_key = with_past(node, 4, heads_of(node, 1, "kv_num_heads")),
-        present_value = with_past(node, 5, heads_of(node, 2, "kv_num_heads"));
-  const Dims queries = dims_of(q), keys = dims_of(present_key), values = dims_of(present_value);
-  // Rows of queries that see one head of keys.
-  const Expr sharing = simplify(queries[2] * heads_sharing(node, queries[1], keys[1]));
-  const double cap = node.real("softcap", 0);
-  // Queries that share keys become rows of one product, rather than the keys being repeated.
-  q = scaled(node, reshape_to(q, {queries[0], keys[1], sharing, queries[3]}));
-  Value scores = reshape_to(batched_product(q, present_key), {queries[0], queries[1], queries[2], keys[2]});
-
-  Value capped =
-      cap > 0 ? times(emit("tanh", {over(scores, scalar(dtype, cap))}), scalar(dtype, cap)) : scores;
-  Value bias = bias_of(node, queries[2], keys[2], dtype);
-  Value biased = bias ? plus(capped, bias) : capped, shares = probabilities(biased, bias);
-  Value sums = batched_product(reshape_to(shares, {queries[0], keys[1], sharing, keys[2]}),
-                               transposed(present_value, {0, 1, 3, 2}));
-  Value result = reshape_to(sums, {queries[0], queries[1], queries[2], values[3]});
-  if (node.rank(0) == 3) result = heads_joined(result);
+  const Value q = heads_of(node, 0, "q_num_heads");
+  const Value present_key = with_past(node, 4, heads_of(node, 1, "kv_num_heads")),
+              present_value = with_past(node, 5, heads_of(node, 2, "kv_num_heads"));
+  Attention a{.queries = q, .keys = present_key, .values = present_value, .may_see_nothing = true};
+  if (node.has_attr("scale")) a.scale = node.real("scale", 1);
+  a.cap = node.real("softcap", 0);
+  a.bias = bias_of(node, dims_of(q)[2], dims_of(present_key)[2], node.dtype(0));
+  const Attended all = attend(a);
   // The fourth output is one of the steps in between, by qk_matmul_output_mode.
-  const Value stages[] = {scores, capped, biased, shares};
+  const Value stages[] = {all.scores, all.capped, all.biased, all.shares};
   int64_t mode = node.integer("qk_matmul_output_mode", 0);
   if (mode < 0 || mode > 3) node.reject("qk_matmul_output_mode is {}, must be 0 to 3", mode);
-  return {result, present_key, present_value, stages[mode]};
+  return {node.rank(0) == 3 ? heads_joined(all.result) : all.result, present_key, present_value,
+          stages[mode]};
 }
 
 /// Turns pairs of numbers by angles whose cosines and sines are given: the first and second half of each
@@ -156,41 +205,24 @@ Values rotary_embedding(const Node& node) {
   Value x = heads_of(node, 0, "num_heads");
   const Dims shape = dims_of(x);  // (batch, heads, length, size)
   const Expr& size = shape[3];
-  const int64_t part_turned = node.integer("rotary_embedding_dim", 0);
-  const Expr turned = part_turned == 0 ? size : Expr(part_turned);
-  if (as_int(turned) && (int_value(turned) < 0 || int_value(turned) % 2 != 0 ||
-                         (as_int(size) && int_value(turned) > int_value(size))))
-    node.reject("rotary_embedding_dim {} of {}", int_value(turned), relay::print(size));
-  const Expr pairs_turned = simplify(floordiv(turned, Expr(2)));
+  const int64_t part = node.integer("rotary_embedding_dim", 0);
+  const Expr count = part == 0 ? size : Expr(part);
+  if (as_int(count) && (int_value(count) < 0 || int_value(count) % 2 != 0 ||
+                        (as_int(size) && int_value(count) > int_value(size))))
+    node.reject("rotary_embedding_dim {} of {}", int_value(count), relay::print(size));
+  const Expr pairs = simplify(floordiv(count, Expr(2)));
   auto angles = [&](size_t i) {
     Value cache = node.in(i);
-    if (node.has(3))
-      cache = emit("take", {cache, node.in(3)},
-                   make<relay::TakeAttrs>(int64_t{0}, std::optional<int64_t>(0), std::string("clip")));
+    if (node.has(3)) cache = taken(cache, node.in(3), 0);
     if (type_of(cache).shape.size() != 3) node.reject("angles of type {}", relay::print(cache->checked_type));
-    const Dims angles_shape{shape[0], 1, shape[2], pairs_turned};
+    const Dims of_pairs{shape[0], 1, shape[2], pairs};
     // An open number of them is that of the pairs, as the run checks.
-    if (as_int(pairs_turned) && as_int(dims_of(cache)[2]))
-      return reshape_to(sliced(cache, 2, 0, int_value(pairs_turned)), angles_shape);
-    return reshape_to(with_dims(cache, {dims_of(cache)[0], dims_of(cache)[1], pairs_turned}), angles_shape);
+    if (as_int(pairs) && as_int(dims_of(cache)[2]))
+      return reshape_to(sliced(cache, 2, 0, int_value(pairs)), of_pairs);
+    return reshape_to(with_dims(cache, {dims_of(cache)[0], dims_of(cache)[1], pairs}), of_pairs);
   };
-  const relay::Slice front{0, turned}, behind{turned, simplify(size - turned)};
-  Value cosine = angles(1), sine = angles(2), part = sliced_by(x, 3, front);
-  bool interleaved = node.integer("interleaved", 0) != 0;
-  const Dims half{shape[0], shape[1], shape[2], pairs_turned};
-  Dims pairs = half;
-  // (.., size / 2, 2) has neighbours side by side, (.., 2, size / 2) the halves.
-  pairs.insert(interleaved ? pairs.end() : pairs.end() - 1, Expr(2));
-  int64_t axis = interleaved ? 4 : 3;
-  Value paired = reshape_to(part, pairs);
-  Value a = reshape_to(sliced(paired, axis, 0, 1), half), b = reshape_to(sliced(paired, axis, 1, 2), half);
-  pairs[static_cast<size_t>(axis)] = 1;
-  Value first = minus(times(cosine, a), times(sine, b)), second = plus(times(sine, a), times(cosine, b));
-  Value result = concatenated({reshape_to(first, pairs), reshape_to(second, pairs)}, axis);
-  result = reshape_to(result, {shape[0], shape[1], shape[2], turned});
-  if (!prove_equal(turned, size)) result = concatenated({result, sliced_by(x, 3, behind)}, 3);
-  if (node.rank(0) == 3) result = heads_joined(result);
-  return {result};
+  const Value result = turned(x, {angles(1), angles(2), node.integer("interleaved", 0) != 0, count});
+  return {node.rank(0) == 3 ? heads_joined(result) : result};
 }
 
 /// Writes `update` into a cache from a position of each batch element on, around its end if circular.

@@ -201,14 +201,9 @@ Values swish(const Node& node) {
   return {times(x, emit("sigmoid", {times(x, number(node, node.real("alpha", 1)))}))};
 }
 Values gelu(const Node& node) {
-  Value x = node.in(0), share;
-  if (node.text("approximate", "none") == "tanh") {
-    // The approximation of Hendrycks and Gimpel 2016: x/2 (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))).
-    Value cube = times(times(x, x), times(x, number(node, 0.044715)));
-    share = emit("tanh", {times(plus(x, cube), number(node, std::sqrt(2 / M_PI)))});
-  } else {
-    share = emit("erf", {times(x, number(node, std::sqrt(0.5)))});
-  }
+  const Value& x = node.in(0);
+  if (node.text("approximate", "none") == "tanh") return {tanh_gelu_of(x)};
+  const Value share = emit("erf", {times(x, number(node, std::sqrt(0.5)))});
   return {times(times(x, number(node, 0.5)), plus(share, number(node, 1)))};
 }
 Values softplus(const Node& node) { return {softplus_of(node.in(0))}; }

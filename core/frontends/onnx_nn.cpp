@@ -1,4 +1,6 @@
 // Convolution, normalisation, matrix products.
+#include "core/frontends/onnx_nn.h"
+
 #include <cmath>
 #include <limits>
 #include <numeric>
@@ -139,35 +141,55 @@ Values group_normalization(const Node& node) {
                make<relay::NormAttrs>(groups, int64_t{1}, node.real("epsilon", 1e-5)))};
 }
 
-/// Normalises over axes [axis, rank), then scale and bias. Mean and 1/deviation are outputs too.
-Values layer_normalization(const Node& node) {
-  int64_t rank = node.rank(0), first = node.axis(node.integer("axis", -1), rank);
+}  // namespace
+
+Ints axes_from(const Node& node, int64_t axis) {
   Ints axes;
-  for (int64_t d = first; d < rank; ++d) axes.push_back(d);
-  auto over = make<relay::ReduceAttrs>(axes, true);
-  // Mean and deviation are outputs of a type of their own, so the row is kGiven and widens by itself.
-  DataType dtype = node.dtype(0), sums = sum_dtype(dtype).value_or(dtype);
-  Value x = cast_to(node.in(0), sums), mean = emit("mean", {x}, over), centred = minus(x, mean);
-  Value variance = emit("mean", {times(centred, centred)}, over);
-  Value inverse = emit("rsqrt", {plus(variance, number(variance, node.real("epsilon", 1e-5)))});
-  Value result = times(times(centred, inverse), cast_to(node.in(1), sums));
-  if (node.has(2)) result = plus(result, cast_to(node.in(2), sums));
-  // As the operator says, and not as they were computed.
-  const DataType told = node.integer("stash_type", 1) == 16 ? kBFloat16 : kFloat32;
-  return {cast_to(result, dtype), cast_to(mean, told), cast_to(inverse, told)};
+  for (int64_t d = node.axis(axis, node.rank(0)); d < node.rank(0); ++d) axes.push_back(d);
+  return axes;
 }
 
-/// Divides by the root of the mean square over axes [axis, rank), then scales.
+Normalized layer_normalized(const Value& x, const Ints& axes, double epsilon, const Value& scale,
+                            const Value& bias) {
+  auto over = make<relay::ReduceAttrs>(axes, true);
+  Normalized n;
+  n.mean = emit("mean", {x}, over);
+  const Value centred = minus(x, n.mean), variance = emit("mean", {times(centred, centred)}, over);
+  n.inverse = emit("rsqrt", {plus(variance, number(variance, epsilon))});
+  n.result = times(times(centred, n.inverse), scale);
+  if (bias) n.result = plus(n.result, bias);
+  return n;
+}
+
+Normalized rms_normalized(const Value& x, const Ints& axes, double epsilon) {
+  Normalized n;
+  const Value mean = emit("mean", {times(x, x)}, make<relay::ReduceAttrs>(axes, true));
+  n.inverse = emit("rsqrt", {plus(mean, number(mean, epsilon))});
+  n.result = times(x, n.inverse);
+  return n;
+}
+
+namespace {
+
+/// Normalises over axes [axis, rank), then scale and bias. Mean and 1/deviation are outputs too.
+Values layer_normalization(const Node& node) {
+  // Mean and deviation are outputs of a type of their own, so the row is kGiven and widens by itself.
+  const DataType dtype = node.dtype(0), sums = sum_dtype(dtype).value_or(dtype);
+  const Normalized n = layer_normalized(cast_to(node.in(0), sums), axes_from(node, node.integer("axis", -1)),
+                                        node.real("epsilon", 1e-5), cast_to(node.in(1), sums),
+                                        node.has(2) ? cast_to(node.in(2), sums) : Value());
+  // As the operator says, and not as they were computed.
+  const DataType told = node.integer("stash_type", 1) == 16 ? kBFloat16 : kFloat32;
+  return {cast_to(n.result, dtype), cast_to(n.mean, told), cast_to(n.inverse, told)};
+}
+
+/// Divides by the root of the mean square over axes [axis, rank), then scales. One of the two names tells
+/// what it multiplied by.
 Values rms_normalization(const Node& node) {
-  Ints axes;
-  for (int64_t d = node.axis(node.integer("axis", -1), node.rank(0)); d < node.rank(0); ++d)
-    axes.push_back(d);
-  DataType dtype = node.dtype(0);
-  Value x = cast_to(node.in(0), kFloat32);
-  Value mean = emit("mean", {emit("multiply", {x, x})}, make<relay::ReduceAttrs>(axes, true));
-  Value inverse = emit("rsqrt", {emit("add", {mean, scalar(kFloat32, node.real("epsilon", 1e-5))})});
+  const Normalized n = rms_normalized(cast_to(node.in(0), kFloat32),
+                                      axes_from(node, node.integer("axis", -1)), node.real("epsilon", 1e-5));
   // Rounded before the scale, as the standard's function body has it.
-  return {emit("multiply", {cast_to(emit("multiply", {x, inverse}), dtype), node.in(1)})};
+  return {times(cast_to(n.result, node.dtype(1)), node.in(1)), n.inverse};
 }
 
 /// Divides by the 1- or 2-norm along the axis; zeros stay zeros.
@@ -188,12 +210,16 @@ Values lrn(const Node& node) {
                                      node.real("alpha", 1e-4), node.real("beta", 0.75)))};
 }
 
+}  // namespace
+
 Value transposed_last_two(const Value& value) {
   Ints axes(type_of(value).shape.size());
   std::iota(axes.begin(), axes.end(), 0);
   std::swap(axes[axes.size() - 1], axes[axes.size() - 2]);
-  return emit("transpose", {value}, make<relay::TransposeAttrs>(axes));
+  return transposed(value, axes);
 }
+
+namespace {
 
 /// rows times the transpose of weight, in the sum's type.
 Value dense(const Value& rows, const Value& weight) {
@@ -285,6 +311,7 @@ constexpr Converter kConverters[] = {
     {"GroupNormalization", group_normalization, Arithmetic::kWide},
     {"LayerNormalization", layer_normalization},
     {"RMSNormalization", rms_normalization},
+    {"SimplifiedLayerNormalization", rms_normalization},  // no standard has it, exporters do
     {"LpNormalization", lp_normalization, Arithmetic::kWide},
     {"LRN", lrn, Arithmetic::kWide},
     {"MatMul", matmul},

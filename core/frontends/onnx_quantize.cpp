@@ -1,6 +1,8 @@
 // Quantized tensors: QuantizeLinear and DequantizeLinear around float operators (QDQ models), and operators
 // on integers. Nothing is folded here: constants that are dequantized are weights, which are to stay
 // integers.
+#include "core/frontends/onnx_quantize.h"
+
 #include <cmath>
 
 #include "core/frontends/onnx_arithmetic.h"
@@ -18,16 +20,17 @@ Value call(const char* op, std::vector<Value> args, relay::Attrs attrs = nullptr
   return relay::typed_call(op, std::move(args), std::move(attrs));
 }
 
-/// One number whatever the sizes are: a vector of an open one is none, though a run may give it one element.
+}  // namespace
+
 bool is_one_number(const Value& value) { return !has_open_dims(value) && shape_size(shape_of(value)) == 1; }
 
-/// A scale or zero point: of no axes when it is one number.
 Value parameter(const Value& value) { return is_one_number(value) ? reshape(value, {}) : value; }
 
-/// Input i as a zero point; a zero of type `otherwise` when it is missing.
 Value zero_point(const Node& node, size_t i, DataType otherwise) {
   return node.has(i) ? parameter(node.in(i)) : scalar(otherwise, 0);
 }
+
+namespace {
 
 /// Numbers for blocks of elements along an axis, as one for each element.
 Value of_elements(const Node& node, const Value& value) {
@@ -139,31 +142,27 @@ Value integer_conv(const Node& node, const Places& at) {
   return call(op, {data, w, x_zero, w_zero, scalar(kFloat32, 1), scalar(kFloat32, 1)}, attrs);
 }
 
-Value integer_matmul(const Node& node, const Places& at) {
-  Value x = node.in(at.x), w = node.in(at.w);
-  Value x_zero = zero_point(node, at.x_zero, type_of(x).dtype),
-        w_zero = zero_point(node, at.w_zero, type_of(w).dtype);
+}  // namespace
+
+Value integer_product(const Node& node, const Value& x, const Value& x_zero, Value w, const Value& w_zero) {
   auto attrs = make<relay::DenseAttrs>(std::optional<int64_t>(), std::optional(kInt32));
+  const std::vector<Expr> of_w = dims_of(w), w_zeros = dims_of(w_zero), x_zeros = dims_of(x_zero);
   // As many columns as there are zero points of them, where one of the two is open.
-  if (node.rank(at.w) == 2 && type_of(w_zero).shape.size() == 1)
-    w = with_dims(w, {type_of(w).shape[0], type_of(w_zero).shape[0]});
+  if (of_w.size() == 2 && w_zeros.size() == 1) w = with_dims(w, {of_w[0], w_zeros[0]});
   // qnn.dense takes one zero point for the data and one for each column of the weight; the rest is
   // differences.
-  bool matrix = node.rank(at.w) == 2 && type_of(x_zero).shape.empty() && type_of(w_zero).shape.size() < 2;
-  if (matrix)
+  if (of_w.size() == 2 && x_zeros.empty() && w_zeros.size() < 2)
     return matrix_product(node, x, w, [&](const Value& rows, const Value& weight) {
       return call("qnn.dense", {rows, weight, x_zero, w_zero, scalar(kFloat32, 1), scalar(kFloat32, 1)},
                   attrs);
     });
   // The left operand's zero points are those of its rows.
-  bool by_row = type_of(x_zero).shape.size() == 1;
-  return matrix_product(node, centred(x, along(x_zero, by_row ? 1 : 0)), centred(w, w_zero),
+  return matrix_product(node, centred(x, along(x_zero, x_zeros.size() == 1 ? 1 : 0)), centred(w, w_zero),
                         [&](const Value& rows, const Value& weight) {
                           return call("nn.dense", {rows, weight}, attrs);
                         });
 }
 
-/// An int32 product of x and w at scale x_scale * w_scale, whose channels are `axis`, as the output asks.
 Value rescaled(const Node& node, const Value& product, size_t y_scale, const Value& scale, int64_t axis) {
   Value y_zero = zero_point(node, y_scale + 1, kUInt8);
   auto attrs = make<relay::QuantizeAttrs>(type_of(y_zero).dtype, axis);
@@ -172,28 +171,36 @@ Value rescaled(const Node& node, const Value& product, size_t y_scale, const Val
               attrs);
 }
 
-Value product_scale(const Node& node) {
+Value product_of_scales(const Node& node, size_t a, size_t b) {
   return call("multiply",
-              {cast_to(parameter(node.in(1)), kFloat32), cast_to(parameter(node.in(4)), kFloat32)});
+              {cast_to(parameter(node.in(a)), kFloat32), cast_to(parameter(node.in(b)), kFloat32)});
+}
+
+namespace {
+
+Value integer_matmul(const Node& node, const Places& at) {
+  return integer_product(node, node.in(at.x), zero_point(node, at.x_zero, node.dtype(at.x)), node.in(at.w),
+                         zero_point(node, at.w_zero, node.dtype(at.w)));
 }
 
 Values q_linear_conv(const Node& node) {
   Value product = integer_conv(node, {0, 2, 3, 5});
   if (node.has(8)) product = call("add", {product, along(node.in(8), node.rank(0) - 2)});
-  return {rescaled(node, product, 6, product_scale(node), 1)};
+  return {rescaled(node, product, 6, product_of_scales(node, 1, 4), 1)};
 }
 Values q_linear_matmul(const Node& node) {
   if (!is_one_number(node.in(1))) node.reject("a scale for each row of the left operand is not supported");
   Value product = integer_matmul(node, {0, 2, 3, 5});
-  return {rescaled(node, product, 6, product_scale(node),
+  return {rescaled(node, product, 6, product_of_scales(node, 1, 4),
                    static_cast<int64_t>(type_of(product).shape.size()) - 1)};
 }
 Values conv_integer(const Node& node) { return {integer_conv(node, {0, 2, 1, 3})}; }
 Values matmul_integer(const Node& node) { return {integer_matmul(node, {0, 2, 1, 3})}; }
 
-/// uint8 over the range of x, which is made to include 0.
-Values dynamic_quantize_linear(const Node& node) {
-  Value x = node.in(0), zero = scalar(kFloat32, 0);
+}  // namespace
+
+QuantizedValue dynamically_quantized(const Value& x) {
+  const Value zero = scalar(kFloat32, 0);
   auto all = make<relay::ReduceAttrs>(std::optional<relay::Ints>());
   Value most = call("maximum", {call("max", {x}, all), zero}),
         least = call("minimum", {call("min", {x}, all), zero});
@@ -203,9 +210,16 @@ Values dynamic_quantize_linear(const Node& node) {
                        call("divide", {range, scalar(kFloat32, 255)}));
   Value point = call("clip", {call("round", {call("divide", {call("negative", {least}), scale})})},
                      make<relay::ClipAttrs>(0.0, 255.0));
-  Value y_zero = cast_to(point, kUInt8);
-  return {call("qnn.quantize", {x, scale, y_zero}, make<relay::QuantizeAttrs>(kUInt8, int64_t{0})), scale,
-          y_zero};
+  const Value point_as_byte = cast_to(point, kUInt8);
+  return {call("qnn.quantize", {x, scale, point_as_byte}, make<relay::QuantizeAttrs>(kUInt8, int64_t{0})),
+          scale, point_as_byte};
+}
+
+namespace {
+
+Values dynamic_quantize_linear(const Node& node) {
+  const QuantizedValue q = dynamically_quantized(node.in(0));
+  return {q.value, q.scale, q.zero};
 }
 
 constexpr Converter kConverters[] = {

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "core/arith/simplify.h"
+#include "core/frontends/onnx_activation.h"
 #include "core/frontends/onnx_arithmetic.h"
 #include "core/frontends/onnx_program.h"
 #include "core/relay/ops/attrs_nn.h"
@@ -15,60 +16,6 @@ namespace lathe::onnx {
 namespace {
 using relay::Ints;
 using Dims = std::vector<Expr>;
-
-// Activations by the names of the standard, with two parameters of which some take none, or the first.
-using Activate = Value (*)(const Value& x, double alpha, double beta);
-struct Activation {
-  const char* name;
-  Activate apply;
-  int parameters = 0;
-  double alpha = 0, beta = 0;  // where the node says nothing
-};
-
-template <const char* kOp()>
-Value call(const Value& x, double, double) {
-  return emit(kOp(), {x});
-}
-constexpr const char* kRelu() { return "nn.relu"; }
-constexpr const char* kTanh() { return "tanh"; }
-constexpr const char* kSigmoid() { return "sigmoid"; }
-Value affine(const Value& x, double alpha, double beta) {
-  return plus(times(x, number(x, alpha)), number(x, beta));
-}
-Value leaky_relu(const Value& x, double alpha, double) {
-  return emit("nn.leaky_relu", {x}, make<relay::LeakyReluAttrs>(alpha));
-}
-/// The operator of this name leaves alpha itself out.
-Value thresholded_relu(const Value& x, double alpha, double) {
-  return choose(less(x, number(x, alpha)), number(x, 0), x);
-}
-Value scaled_tanh(const Value& x, double alpha, double beta) {
-  return times(number(x, alpha), emit("tanh", {times(x, number(x, beta))}));
-}
-Value hard_sigmoid(const Value& x, double alpha, double beta) { return hard_sigmoid_of(x, alpha, beta); }
-Value elu(const Value& x, double alpha, double) { return elu_of(x, alpha); }
-Value softsign(const Value& x, double, double) { return softsign_of(x); }
-Value softplus(const Value& x, double, double) { return softplus_of(x); }
-
-constexpr Activation kActivations[] = {
-    {"Relu", call<kRelu>},
-    {"Tanh", call<kTanh>},
-    {"Sigmoid", call<kSigmoid>},
-    {"Affine", affine, 2, 1, 0},
-    {"LeakyRelu", leaky_relu, 1, 0.01},
-    {"ThresholdedRelu", thresholded_relu, 1, 1},
-    {"ScaledTanh", scaled_tanh, 2, 1, 1},
-    {"HardSigmoid", hard_sigmoid, 2, 0.2, 0.5},
-    {"Elu", elu, 1, 1},
-    {"Softsign", softsign},
-    {"Softplus", softplus},
-};
-
-Activation activation(const Node& node, const std::string& name) {
-  for (const Activation& row : kActivations)
-    if (name == row.name) return row;
-  node.reject("activation `{}` is not supported", name);
-}
 
 /// (batch, hidden) each; a plain network and a GRU have no cell.
 struct State {
@@ -86,8 +33,7 @@ struct Cell {
   bool reset_last = false, coupled = false;  // linear_before_reset, input_forget
 
   Value activate(size_t i, const Value& x) const {
-    return activations[i].apply(clip > 0 ? clamped(x, -clip, clip) : x, activations[i].alpha,
-                                activations[i].beta);
+    return activations[i](clip > 0 ? clamped(x, -clip, clip) : x);
   }
   /// Gate i of several side by side.
   Value gate(const Value& gates, int64_t i) const {
