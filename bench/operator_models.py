@@ -28,8 +28,13 @@ def ints(*values):
 
 def model(name, op, inputs, constants=(), outputs=None, dtype=T.FLOAT, opset=18, **attributes):
     """`inputs`: shapes, or (type, shape), of a, b, ...; `outputs`: their types, of the input's type unless said."""
-    inputs = [each if isinstance(each, tuple) else (dtype, each) for each in inputs]
-    MODELS[name] = (op, inputs, list(constants), outputs or [inputs[0][0]], opset, attributes)
+    operands = [each if isinstance(each, tuple) else (dtype, each) for each in inputs]
+    add_model(name, op, operands + list(constants), outputs or [operands[0][0]], opset, '', attributes)
+
+
+def add_model(name, op, operands, outputs, opset, domain, attributes):
+    """Operands in the operator's order: (type, shape) of an input, an array that is a constant, None for one left out."""
+    MODELS[name] = (op, operands, outputs, opset, domain, attributes)
 
 
 def convolutions():
@@ -257,27 +262,33 @@ def forms():
 
 
 def written(folder, name, open_axes):
-    op, inputs, constants, outputs, opset, attributes = MODELS[name]
-    names = 'abcdefgh'
-    given = []
-    for i, (dtype, shape) in enumerate(inputs):
-        dims = [f'd{d}' if i == 0 and d in open_axes else extent for d, extent in enumerate(shape)]
-        given.append(helper.make_tensor_value_info(names[i], dtype, dims))
-    held = [numpy_helper.from_array(value, f'c{i}') for i, value in enumerate(constants)]
-    results = [helper.make_tensor_value_info(f'y{i}', dtype, None) for i, dtype in enumerate(outputs)]
-    operands = [each.name for each in given] + [each.name for each in held]
-    node = helper.make_node(op, operands, [each.name for each in results], **attributes)
-    graph = helper.make_graph([node], name, given, results, initializer=held)
-    made = helper.make_model(graph, opset_imports=[helper.make_opsetid('', opset)])
+    op, operands, outputs, opset, domain, attributes = MODELS[name]
+    given, held, names = [], [], []
+    for operand in operands:
+        if operand is None:
+            names.append('')
+        elif isinstance(operand, tuple):
+            names.append('abcdefgh'[len(given)])
+            dims = [f'd{d}' if not given and d in open_axes else extent for d, extent in enumerate(operand[1])]
+            given.append(helper.make_tensor_value_info(names[-1], operand[0], dims))
+        else:
+            names.append(f'c{len(held)}')
+            held.append(numpy_helper.from_array(operand, names[-1]))
+    # An output without a type is left out.
+    results = [helper.make_tensor_value_info(f'y{i}', dtype, None) if dtype else None for i, dtype in enumerate(outputs)]
+    node = helper.make_node(op, names, [each.name if each else '' for each in results], domain=domain, **attributes)
+    graph = helper.make_graph([node], name, given, [each for each in results if each], initializer=held)
+    versions = [helper.make_opsetid('', opset)] + ([helper.make_opsetid(domain, 1)] if domain else [])
+    made = helper.make_model(graph, opset_imports=versions)
     made.ir_version = 8
     path = os.path.join(folder, name + '.onnx')
     onnx.save(made, path)
     return path
 
 
-def main():
+def main(families, usage):
     arguments, open_axes = sys.argv[1:], []
-    for family in (convolutions, windows, rows, products, moves, elements, forms):
+    for family in families:
         family()
     try:
         if '--open' in arguments:
@@ -287,7 +298,7 @@ def main():
     except (IndexError, ValueError):
         arguments = []
     if not arguments or arguments[0].startswith('-'):
-        print(__doc__, file=sys.stderr)
+        print(usage, file=sys.stderr)
         sys.exit(2)
     names = []
     for beginning in arguments[1:] or ['']:
@@ -302,4 +313,4 @@ def main():
 
 
 if __name__ == '__main__':
-    main()
+    main((convolutions, windows, rows, products, moves, elements, forms), __doc__)

@@ -23,28 +23,6 @@
 namespace lathe::onnx {
 namespace {
 
-template <typename F>
-void for_each_converter(F&& f) {
-  for (auto family :
-       {attention_converters(), control_converters(), data_sized_converters(), einsum_converters(),
-        image_converters(), linear_attention_converters(), loss_converters(), math_converters(),
-        nn_converters(), pool_converters(), quantize_converters(), recurrent_converters(),
-        reduce_converters(), resize_converters(), sequence_converters(), shape_converters(),
-        signal_converters(), slice_converters(), tensor_converters()})
-    for (const Converter& row : family) f(row);
-}
-
-/// Built at the first call and never freed: no order of destruction to think of.
-const Converter* find_converter(const std::string& op) {
-  static const auto* table = [] {
-    auto* rows = new std::unordered_map<std::string, const Converter*>;
-    for_each_converter([&](const Converter& row) { rows->emplace(row.op, &row); });
-    return rows;
-  }();
-  auto found = table->find(op);
-  return found == table->end() ? nullptr : found->second;
-}
-
 ::onnx::ModelProto parse_model(const std::string& bytes, const std::string& name) {
   ::onnx::ModelProto model;
   google::protobuf::io::ArrayInputStream array(bytes.data(),
@@ -100,27 +78,6 @@ class Reads {
   std::optional<std::set<std::string>> names_;
 };
 
-bool is_narrow(const Value& value) {
-  const auto* type = value ? value->checked_type.as<relay::TensorType>() : nullptr;
-  return type && type->dtype.is_float() && type->dtype.bits < 32;
-}
-
-/// The node as its row converts it.
-std::vector<Value> converted(const Converter& row, const ::onnx::NodeProto& proto, int64_t opset,
-                             std::vector<Value> inputs, const std::string& folder, Surroundings& around) {
-  // Of kWide rows the inputs are widened, and results in float32 rounded to the first narrow input's type.
-  auto narrow = std::find_if(inputs.begin(), inputs.end(), is_narrow);
-  if (row.arithmetic == Arithmetic::kGiven || narrow == inputs.end())
-    return row.convert(Node(proto, opset, std::move(inputs), folder, around));
-  const DataType dtype = type_of(*narrow).dtype;
-  for (Value& input : inputs)
-    if (is_narrow(input)) input = cast_to(input, kFloat32);
-  std::vector<Value> outputs = row.convert(Node(proto, opset, std::move(inputs), folder, around));
-  for (Value& output : outputs)
-    if (output && type_of(output).dtype == kFloat32) output = cast_to(output, dtype);
-  return outputs;
-}
-
 /// The version of the standard's operators that a model or a function imports.
 template <typename Proto>
 std::optional<int64_t> opset_of(const Proto& proto) {
@@ -152,7 +109,7 @@ class Importer final : public Surroundings {
     // all its inputs.
     try {
       refuse_unsupported(graph_, functions_,
-                         [](const std::string& op) { return find_converter(op) != nullptr; });
+                         [](const ::onnx::NodeProto& node) { return find_converter(full_name(node)); });
       refuse_doubled_names(graph_, functions_);
       refuse_small_results(graph_, functions_);
     } catch (const Error& e) {
@@ -456,9 +413,11 @@ class Importer final : public Surroundings {
     std::vector<Value> outputs;
     try {
       const auto* function = functions_.find(proto);
+      // Versions are those of the standard; what is not of it is as it is now.
+      const int64_t opset = is_standard(proto) ? calls_.back().opset : Node::kNewest;
       outputs = function ? run_function(*function, proto, inputs)
-                         : converted(*find_converter(proto.op_type()), proto, calls_.back().opset,
-                                     std::move(inputs), folder_, *this);
+                         : converted(*find_converter(full_name(proto)),
+                                     Node(proto, opset, std::move(inputs), folder_, *this));
     } catch (const NothingToTake& e) {
       throw NothingToTake(fmt::format("{}: {}", describe(proto), e.what()));
     } catch (const Error& e) {
@@ -558,12 +517,6 @@ std::vector<ValueInfo> declared_outputs(const std::string& path) {
   std::vector<ValueInfo> outputs;
   for (const auto& output : model.graph().output()) outputs.push_back(declared_value(output, path));
   return outputs;
-}
-
-std::vector<std::string> supported_operators() {
-  std::set<std::string> names;
-  for_each_converter([&](const Converter& row) { names.insert(row.op); });
-  return {names.begin(), names.end()};
 }
 
 }  // namespace lathe::onnx

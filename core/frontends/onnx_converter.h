@@ -71,13 +71,16 @@ class Node {
   Node(const ::onnx::NodeProto& proto, int64_t opset, std::vector<Value> inputs, std::string folder,
        Surroundings& around)
       : proto_(proto),
+        op_(proto.op_type()),
         opset_(opset),
         inputs_(std::move(inputs)),
         folder_(std::move(folder)),
         around_(around) {}
 
   int64_t opset() const { return opset_; }
-  const std::string& op() const { return proto_.op_type(); }
+  const std::string& op() const { return op_; }
+  /// A node of the standard's operator `op` with other inputs and the same attributes.
+  Node as(std::string op, std::vector<Value> inputs, int64_t opset = kNewest) const;
   size_t inputs() const { return inputs_.size(); }
   size_t outputs() const { return static_cast<size_t>(proto_.output_size()); }
   bool has(size_t i) const { return i < inputs_.size() && inputs_[i]; }
@@ -128,6 +131,8 @@ class Node {
   using Type = ::onnx::AttributeProto::AttributeType;
   const ::onnx::AttributeProto* find(const char* name, Type type) const;
 
+  /// The version of the standard that operators are of which have none.
+  static constexpr int64_t kNewest = 24;
   /// Larger sizes and offsets than these are in no model, and their products would overflow.
   static constexpr int64_t kLargest = int64_t{1} << 30;
   /// No constant that is made at import has more elements: 1 GiB of float32.
@@ -151,6 +156,7 @@ class Node {
   int64_t in_range(int64_t value) const;
 
   const ::onnx::NodeProto& proto_;
+  std::string op_;
   int64_t opset_;
   std::vector<Value> inputs_;
   std::string folder_;
@@ -180,6 +186,15 @@ struct Converter {
   Convert convert;
   Arithmetic arithmetic = Arithmetic::kGiven;
 };
+
+/// The row of an operator by its full name (onnx_functions.h); null where there is none.
+const Converter* find_converter(const std::string& full_name);
+/// The node as its row converts it.
+std::vector<Value> converted(const Converter& row, const Node& node);
+/// The node as it would be converted were it of the operator of that full name, with these inputs.
+std::vector<Value> converted_as(const char* full_name, const Node& node, std::vector<Value> inputs,
+                                int64_t opset = Node::kNewest);
+
 std::span<const Converter> attention_converters();
 std::span<const Converter> control_converters();
 std::span<const Converter> data_sized_converters();
@@ -199,5 +214,10 @@ std::span<const Converter> shape_converters();
 std::span<const Converter> signal_converters();
 std::span<const Converter> slice_converters();
 std::span<const Converter> tensor_converters();
+// Of the domain com.microsoft, which ONNX Runtime's optimizer and quantizer write.
+std::span<const Converter> contrib_attention_converters();
+std::span<const Converter> contrib_fused_converters();
+std::span<const Converter> contrib_quantized_converters();
+std::span<const Converter> contrib_weight_converters();
 
 }  // namespace lathe::onnx

@@ -59,6 +59,10 @@ void for_each_read(const Nodes& nodes, FunctionRef<void(const std::string&)> f) 
 
 bool is_standard(const ::onnx::NodeProto& node) { return domain_of(node.domain()).empty(); }
 
+std::string full_name(const ::onnx::NodeProto& node) {
+  return (is_standard(node) ? "" : node.domain() + ".") + node.op_type();
+}
+
 Functions::Functions(const ::onnx::ModelProto& model) {
   for (const auto& proto : model.functions()) {
     Function function{&proto, {}};

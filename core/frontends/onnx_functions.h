@@ -25,6 +25,9 @@ void for_each_read(const google::protobuf::RepeatedPtrField<::onnx::NodeProto>& 
 /// Whether the node's domain is that of the standard's operators.
 bool is_standard(const ::onnx::NodeProto& node);
 
+/// The name of its operator, behind its domain's where that is not the standard's: `com.microsoft.Attention`.
+std::string full_name(const ::onnx::NodeProto& node);
+
 /// Attributes by name, of the node that calls a function or the function's own where the node has none.
 using Attributes = std::map<std::string, const ::onnx::AttributeProto*>;
 

@@ -6,6 +6,14 @@
 
 namespace lathe::onnx {
 
+Node Node::as(std::string op, std::vector<Value> inputs, int64_t opset) const {
+  Node result = *this;
+  result.op_ = std::move(op);
+  result.inputs_ = std::move(inputs);
+  result.opset_ = opset;
+  return result;
+}
+
 const Value& Node::in(size_t i) const {
   if (!has(i)) reject("input {} is missing", i);
   return inputs_[i];

@@ -46,11 +46,10 @@ void look_at_graphs(const google::protobuf::RepeatedPtrField<::onnx::NodeProto>&
 }  // namespace
 
 void refuse_unsupported(const ::onnx::GraphProto& graph, const Functions& functions,
-                        FunctionRef<bool(const std::string& op)> is_supported) {
+                        FunctionRef<bool(const ::onnx::NodeProto&)> is_supported) {
   Defined unknown;
   const auto look = [&](const ::onnx::NodeProto& node) {
-    if (functions.find(node) || (is_standard(node) && is_supported(node.op_type()))) return;
-    unknown.insert((is_standard(node) ? "" : node.domain() + ".") + node.op_type());
+    if (!functions.find(node) && !is_supported(node)) unknown.insert(full_name(node));
   };
   for_each_node(graph.node(), look);
   functions.for_each_called(

@@ -7,7 +7,7 @@ namespace lathe::onnx {
 
 /// Names all operators that are missing at once, those of branches, loop bodies and functions too.
 void refuse_unsupported(const ::onnx::GraphProto& graph, const Functions& functions,
-                        FunctionRef<bool(const std::string& op)> is_supported);
+                        FunctionRef<bool(const ::onnx::NodeProto&)> is_supported);
 
 /// Quantization to a type of constants alone would be to the range of the wider type that holds them.
 void refuse_small_results(const ::onnx::GraphProto& graph, const Functions& functions);

@@ -37,6 +37,15 @@ inline std::string integers(const std::string& name, const std::vector<int64_t>&
   for (int64_t value : values) result += field(8, value);
   return field(5, result + field(20, int64_t{7}));
 }
+inline std::string reals(const std::string& name, const std::vector<float>& values) {
+  std::string result = field(1, name);
+  for (float value : values) {
+    std::string number(sizeof value, '\0');
+    std::memcpy(number.data(), &value, sizeof value);
+    result += varint(7 << 3 | 5) + number;
+  }
+  return field(5, result + field(20, int64_t{6}));
+}
 inline std::string subgraph(const std::string& name, const std::string& graph) {
   return field(5, field(1, name) + field(6, graph) + field(20, int64_t{5}));
 }

@@ -29,7 +29,7 @@ class RandomNode {
     ::onnx::GraphProto& graph = *model.mutable_graph();
     ::onnx::NodeProto& node = *graph.add_node();
     static const std::vector<std::string> operators = onnx::supported_operators();
-    node.set_op_type(operators[random_() % operators.size()]);
+    set_operator(node, operators[random_() % operators.size()]);
     for (uint32_t i = 0, inputs = 1 + random_() % 5; i < inputs; ++i) {
       std::string name = random_() % 16 ? "x" + std::to_string(i) : "";
       node.add_input(name);
@@ -112,7 +112,11 @@ class RandomNode {
                              "ceil_mode",
                              "size",
                              "value_ints",
-                             "block_size"}));
+                             "block_size",
+                             "num_heads",
+                             "kv_num_heads",
+                             "K",
+                             "N"}));
     attribute.set_type(pick({::onnx::AttributeProto::INTS, ::onnx::AttributeProto::INT,
                              ::onnx::AttributeProto::STRING, ::onnx::AttributeProto::FLOAT}));
     attribute.set_i(number());

@@ -31,6 +31,12 @@ const std::vector<ModelMutator::Change>& ModelMutator::changes() {
   return kChanges;
 }
 
+void set_operator(::onnx::NodeProto& node, const std::string& full_name) {
+  const size_t dot = full_name.rfind('.');
+  node.set_domain(dot == std::string::npos ? "" : full_name.substr(0, dot));
+  node.set_op_type(dot == std::string::npos ? full_name : full_name.substr(dot + 1));
+}
+
 void ModelMutator::mutate(ModelProto& model) {
   for (uint32_t count = 1 + below(3); count > 0; --count)
     (this->*changes()[below(static_cast<int64_t>(changes().size()))])(model);
@@ -242,7 +248,7 @@ void ModelMutator::change_nodes(ModelProto& model) {
   else if (what == 2)
     std::reverse(nodes.begin(), nodes.end());
   else
-    node->set_op_type(operators_[below(static_cast<int64_t>(operators_.size()))]);
+    set_operator(*node, operators_[below(static_cast<int64_t>(operators_.size()))]);
 }
 
 void ModelMutator::change_opset(ModelProto& model) {

@@ -10,6 +10,9 @@
 
 namespace lathe::fuzz {
 
+/// The node is of this operator, whose domain stands before its name: `com.microsoft.Attention`.
+void set_operator(::onnx::NodeProto& node, const std::string& full_name);
+
 class ModelMutator {
  public:
   /// `operators`: what a node may become.
