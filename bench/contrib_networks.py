@@ -38,6 +38,13 @@ class Graph:
         self.nodes.append(helper.make_node(op, operands, names, domain=domain, **attributes))
         return names[0] if len(names) == 1 else names
 
+    def skip_norm(self, op, operands, **attributes):
+        """The norm and the sum that was normalized; what a norm tells of itself is left out."""
+        self.count += 1
+        names = [f'v{self.count}_norm', '', '', f'v{self.count}_sum']
+        self.node(op, operands, names, **attributes)
+        return names[0], names[3]
+
     def standard(self, op, operands, outputs=1, **attributes):
         return self.node(op, operands, outputs, '', **attributes)
 
@@ -104,11 +111,11 @@ def gpt(folder, width=256, heads=4):
         attended = g.node('Attention', operands, [f'attended_{layer}', present], num_heads=heads, unidirectional=1)[0]
         joined = g.standard('MatMul', [attended, g.weights(width, width)])
         norm = [g.constant(ones(width)), g.weights(width), g.weights(width)]
-        normed, _, _, x = g.node('SkipLayerNormalization', [joined, x] + norm, 4, epsilon=1e-5)
+        normed, x = g.skip_norm('SkipLayerNormalization', [joined, x] + norm, epsilon=1e-5)
         inner = g.node('FastGelu', [g.standard('MatMul', [normed, g.weights(width, 4 * width)]), g.weights(4 * width)])
         inner = g.standard('MatMul', [inner, g.weights(4 * width, width)])
         norm = [g.constant(ones(width)), g.weights(width), g.weights(width)]
-        normed, _, _, x = g.node('SkipLayerNormalization', [inner, x] + norm, 4, epsilon=1e-5)
+        normed, x = g.skip_norm('SkipLayerNormalization', [inner, x] + norm, epsilon=1e-5)
     g.standard('MatMul', [normed, g.weights(width, WORDS)], [g.output('logits', ['batch', 'length', WORDS])])
     g.save(folder, 'gpt')
 
@@ -144,11 +151,11 @@ def llama(folder, name, bits, width=512, heads=8, kv_heads=2, block=32):
         operands = [queries, keys, values, key, value, valid, total, cosines, sines]
         attended = g.node('GroupQueryAttention', operands, [f'attended_{layer}'] + kept, num_heads=heads, kv_num_heads=kv_heads, do_rotary=1)[0]
         joined = product(attended, width, width)
-        normed, _, _, x = g.node('SkipSimplifiedLayerNormalization', [x, joined, g.constant(ones(width))], 4, epsilon=1e-5)
+        normed, x = g.skip_norm('SkipSimplifiedLayerNormalization', [x, joined, g.constant(ones(width))], epsilon=1e-5)
         gate, up = product(normed, width, 3 * width), product(normed, width, 3 * width)
         gate = g.standard('Mul', [gate, g.standard('Sigmoid', [gate])])
         down = product(g.standard('Mul', [gate, up]), 3 * width, width)
-        normed, _, _, x = g.node('SkipSimplifiedLayerNormalization', [x, down, g.constant(ones(width))], 4, epsilon=1e-5)
+        normed, x = g.skip_norm('SkipSimplifiedLayerNormalization', [x, down, g.constant(ones(width))], epsilon=1e-5)
     last = product(normed, width, WORDS + 24)
     g.standard('Identity', [last], [g.output('logits', ['batch', 'length', WORDS + 24])])
     g.save(folder, name)
