@@ -62,6 +62,8 @@ def norms():
     shape = [2, 50, 384]
     model('skip_norm', 'SkipLayerNormalization', [shape, shape, weights(384), weights(384)], epsilon=1e-5)
     model('skip_norm_bias', 'SkipLayerNormalization', [shape, [1, 50, 384], weights(384), weights(384), weights(384)], epsilon=1e-5)
+    half = (T.FLOAT16, shape)
+    model('skip_norm_float16', 'SkipLayerNormalization', [half, half] + [weights(384).astype(np.float16)] * 2, types=[T.FLOAT16], epsilon=1e-5)
     operator_models.add_model(
         'skip_norm_sum', 'SkipLayerNormalization', [(T.FLOAT, shape)] * 2 + [weights(384)] * 2, [T.FLOAT, None, None, T.FLOAT], 18,
         'com.microsoft', {})
@@ -183,6 +185,9 @@ def few_bits():
         model(f'n_bits_{name}', 'MatMulNBits', [rows] + packed_weights(n, k, block, bits, **options), K=k, N=n, block_size=block, bits=bits)
     model('n_bits_bias', 'MatMulNBits', [[3, 256]] + packed_weights(64, 256, 32, 4, zeros=False) + [None, None, weights(64)],
           K=256, N=64, block_size=32, bits=4)
+    half = [(T.FLOAT16, [3, 256])] + packed_weights(64, 256, 32, 4, zeros=False)
+    half[2] = half[2].astype(np.float16)
+    model('n_bits_4_float16', 'MatMulNBits', half, types=[T.FLOAT16], K=256, N=64, block_size=32, bits=4)
     for kind in (0, 1):
         model(f'bnb4_{kind}', 'MatMulBnb4', [[3, 256], bytes_of(np.uint8, 64 * 256 // 2), positive(64 * 256 // 64)],
               K=256, N=64, block_size=64, quant_type=kind)
