@@ -92,6 +92,11 @@ std::optional<int64_t> view_offset(const Dataflow& flow, const Call& call, const
   // What lies outside is a matter of the operator's mode.
   if (position < 0 || position >= view->extent) return std::nullopt;
   if (view->extent == 1) return 0;
+  // Where a part begins is a number of bytes, and whether it lies inside is checked when the plan is made.
+  const auto is_closed = [](const relay::Type& type) {
+    return has_constant_shape(*type.as<relay::TensorType>());
+  };
+  if (!is_closed(call.checked_type) || !is_closed(call.args[0]->checked_type)) return std::nullopt;
   const runtime::TensorType result = flat_types(call.checked_type).at(0);
   const int64_t offset = position * shape_size(result.shape) * result.dtype.bytes();
   const bool possible = offset % runtime::kAlignment == 0 && is_computed(flow, call.args[0]);

@@ -77,7 +77,10 @@ Size PlanBuilder::bytes_of(const Value& value) {
 
 int64_t PlanBuilder::view(int64_t value, std::vector<Size> shape, int64_t offset) {
   const Value viewed = image_.plan.values.at(value);
-  if (image_.plan.dims.empty()) {
+  const auto is_closed = [](const std::vector<Size>& sizes) {
+    return std::none_of(sizes.begin(), sizes.end(), is_open);
+  };
+  if (is_closed(shape) && is_closed(viewed.shape)) {
     const int64_t bytes = shape_size(shape) * viewed.dtype.bytes();
     CHECK(bytes == viewed.bytes() || (viewed.place == Place::kArena && offset % kAlignment == 0),
           "a view of a part of {}", shape_text(viewed.shape));
@@ -85,7 +88,7 @@ int64_t PlanBuilder::view(int64_t value, std::vector<Size> shape, int64_t offset
           offset, shape_text(shape));
   } else {
     // Of open sizes it is for whoever builds to know that they agree.
-    CHECK(offset == 0, "a view of a part of {}, whose plan is open", shape_text(viewed.shape));
+    CHECK(offset == 0, "a view of a part of {}, which is open", shape_text(viewed.shape));
   }
   // A view has a shape of its own and the same place.
   const int64_t inside = inside_[static_cast<size_t>(value)] + offset;
@@ -303,7 +306,10 @@ ModuleImage PlanBuilder::finish() {
   for (size_t i = 0; i < plan.values.size(); ++i)
     if (Value& value = plan.values[i]; value.place == Place::kArena) {
       const Size block = offsets[home[value.at]];
-      value.at = is_open(block) ? block : block + inside_[i];  // parts are of constant sizes: view()
+      if (is_open(block))
+        value.at = inside_[i] == 0 ? block : size(SizeOp::kAdd, block, inside_[i]);
+      else
+        value.at = block + inside_[i];
     }
   for (size_t step = 0; step < plan.steps.size(); ++step)
     plan.steps[step].workspace_at = offsets[block_bytes_.size() + step];

@@ -71,6 +71,18 @@ TEST(OpenPrograms, APartBehindTheEnd) {
             "t:2:38: error: the model needs n = max(n, 2), which does not hold for n = 1");
 }
 
+// What is no copy at sizes that are known is none beside others that are not.
+TEST(OpenPrograms, ARowOfWhatIsComputed) {
+  EXPECT_EQ(
+      value(R"(
+    def @f(%x: Tensor[(4, 16), int32], %y: Tensor[(n), int32]) {
+      let %z = negative(%x);
+      (take(%z, 1, axis=0), sum(%z), sum(take(%z, 3, axis=0)), sum(%y))
+    }
+    def @main() { @f(reshape(arange(0, 64, 1, dtype="int32"), newshape=[4, 16]), ones(shape=[3], dtype="int32")) })"),
+      "([-16, -17, -18, -19, -20, -21, -22, -23, -24, -25, -26, -27, -28, -29, -30, -31], -2016, -888, 3)");
+}
+
 TEST(OpenPrograms, AVectorThatGrowsInALoop) {
   const std::string grow = R"(
     def @grow(%i: int32, %x: Tensor[(?), int32]) -> Tensor[(?), int32] {
