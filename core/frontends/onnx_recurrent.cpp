@@ -28,7 +28,7 @@ struct Cell {
   Value bias;    // (gates * hidden) of it; null for none
   Value peepholes;  // LSTM: (3 * hidden); null for none
   int64_t hidden = 0;
-  double clip = 0;  // of what goes into an activation; 0: none
+  double clip = 0;  // of a gate's sum before its activation; 0: none
   std::vector<Activation> activations;
   bool reset_last = false, coupled = false;  // linear_before_reset, input_forget
 
@@ -78,7 +78,8 @@ State lstm_step(const Cell& cell, const Values& inputs, const State& before) {  
   Value state = plus(times(forget, before.cell), times(in, cell.activate(1, cell.gate(gates, 3))));
   // The output gate sees the new cell, the others the one before.
   Value out = cell.activate(0, seeing(1, 1, state));
-  return {times(out, cell.activate(2, state)), state};
+  // "The input of activations", which clip bounds, are the gates' sums alone: so ONNX Runtime reads it.
+  return {times(out, cell.activations[2](state)), state};
 }
 
 struct Kind {

@@ -92,6 +92,21 @@ TEST(OnnxStandard, PowersOfIntegersAreExact) {
   EXPECT_THAT(power(of_type({3, 4, 9}, kInt32), floats({0.5, -1, 2.5}, {3})), ElementsAre(1, 0, 243));
 }
 
+/// One step from a cell of 3, of gates whose sums are 9: ONNX Runtime clips these and not the cell.
+TEST(OnnxStandard, AnLstmClipsItsGatesAlone) {
+  const auto some = [](int64_t count, float value) {
+    return floats(std::vector<float>(static_cast<size_t>(count), value), {1, count});
+  };
+  const std::vector<Tensor> results =
+      run("LSTM",
+          {floats({0}, {1, 1, 1}), floats({0, 0, 0, 0}, {1, 4, 1}), floats({0, 0, 0, 0}, {1, 4, 1}),
+           some(8, 4.5F), Tensor(), floats({0}, {1, 1, 1}), floats({3}, {1, 1, 1})},
+          bytes::integer("hidden_size", 1) + bytes::real("clip", .5F), 3);
+  const double gate = 1 / (1 + std::exp(-.5)), cell = gate * 3 + gate * std::tanh(.5);
+  EXPECT_NEAR(results[2].value(0), cell, 1e-6);
+  EXPECT_NEAR(results[1].value(0), gate * std::tanh(cell), 1e-6);
+}
+
 TEST(OnnxStandard, RangesOfIntegersAreExact) {
   const auto range = [](DataType dtype, int64_t start, int64_t limit, int64_t delta) {
     const auto number = [&](int64_t value) {
