@@ -255,11 +255,15 @@ Values top_at_run_time(const Node& node) {
 Values range_at_run_time(const Node& node) {
   Values bounds;
   for (size_t i = 0; i < 3; ++i) bounds.push_back(reshape(as_data(node.in(i)), {}));
-  const Value span = minus(bounds[1], bounds[0]);
-  // Rounded up, and exact for integers.
+  // Rounded up: of real numbers in float64, as where they are known when the model is compiled; exact for
+  // integers.
+  Values wide;
+  for (const Value& bound : bounds)
+    wide.push_back(node.dtype(0).is_float() ? cast_to(bound, kFloat64) : bound);
+  const Value span = minus(wide[1], wide[0]);
   const Value count = node.dtype(0).is_float()
-                          ? emit("ceil", {over(span, bounds[2])})
-                          : minus(number(span, 0), quotient(minus(number(span, 0), span), bounds[2]));
+                          ? emit("ceil", {over(span, wide[2])})
+                          : minus(number(span, 0), quotient(minus(number(span, 0), span), wide[2]));
   const Value places = cast_to(counted_at_run_time(cast_to(count, kInt64)), node.dtype(0));
   return {plus(times(places, bounds[2]), bounds[0])};
 }

@@ -200,8 +200,11 @@ TEST(OnnxRunSizes, CountsThatAreComputed) {
        std::vector<std::array<int64_t, 3>>{{0, 7, 2}, {5, -3, -3}, {2, 1, 1}})
     expect_as_known(node("Range", {"a", "b", "c"}, {"y"}),
                     {{"a", number_of(start)}, {"b", number_of(limit)}, {"c", number_of(step)}});
-  expect_as_known(node("Range", {"a", "b", "c"}, {"y"}),
-                  {{"a", floats({1}, {})}, {"b", floats({2.6F}, {})}, {"c", floats({.5F}, {})}});
+  // A tenth of three tenths is three steps and a little: in float32 three.
+  for (const auto& [start, limit, step] :
+       std::vector<std::array<float, 3>>{{1, 2.6F, .5F}, {0, .3F, .1F}, {0, -.6F, -.2F}})
+    expect_as_known(node("Range", {"a", "b", "c"}, {"y"}),
+                    {{"a", floats({start}, {})}, {"b", floats({limit}, {})}, {"c", floats({step}, {})}});
   for (int64_t largest : {0, 1})
     expect_as_known(node("TopK", {"x", "k"}, {"y", "at"}, integer("largest", largest)),
                     {{"x", kMatrix}, {"k", vector_of({3})}}, {"y", "at"});
