@@ -199,29 +199,41 @@ Value resized_along(const Value& image, const std::vector<size_t>& axes, const R
   return emit(kLike[axes.size() - 1], std::move(args), seal(std::move(attrs)));
 }
 
-Values resize(const Node& node) {
-  const bool old = node.op() == "Upsample" || node.opset() < 11;
-  const Request request = request_of(node, old);
-  const relay::ResizeAttrs attrs = attrs_of(node, old);
-  const std::vector<Expr> dims = dims_of(node.in(0));
+/// `image` with all `axes` as asked for; in ascending order.
+Value resized(const Value& image, std::vector<size_t> axes, const Request& request,
+              const relay::ResizeAttrs& attrs) {
   constexpr size_t kMostAtOnce = 3;
-  std::vector<size_t> axes;
-  for (size_t d = 0; d < request.rank; ++d)
-    if (request.changes(d, dims)) axes.push_back(d);
   // An image's spatial axes all together, also those that stay: blocks of channels know this form.
-  const bool image = request.rank > 2 && request.rank <= 2 + kMostAtOnce;
-  if (!axes.empty() && axes.front() >= 2 && image) {
+  const bool is_image = request.rank > 2 && request.rank <= 2 + kMostAtOnce;
+  if (!axes.empty() && axes.front() >= 2 && is_image) {
     axes.resize(request.rank - 2);
     std::iota(axes.begin(), axes.end(), 2);
   }
   // All methods take one axis after the other.
-  Value value = node.in(0);
+  Value value = image;
   for (size_t begin = 0; begin < axes.size(); begin += kMostAtOnce) {
     const auto first = axes.begin() + static_cast<int64_t>(begin);
     const size_t count = std::min(kMostAtOnce, axes.size() - begin);
     value = resized_along(value, {first, first + static_cast<int64_t>(count)}, request, attrs);
   }
-  return {value};
+  return value;
+}
+
+Values resize(const Node& node) {
+  const bool old = node.op() == "Upsample" || node.opset() < 11;
+  const Request request = request_of(node, old);
+  relay::ResizeAttrs attrs = attrs_of(node, old);
+  const std::vector<Expr> dims = dims_of(node.in(0));
+  std::vector<size_t> smaller, others;
+  // Before opset 11 the nearest place of a smaller image is the next one, as ONNX Runtime has it, where the
+  // standard says nothing.
+  const bool rounds_up = old && attrs.rounding_method == "floor";
+  for (size_t d = 0; d < request.rank; ++d)
+    if (request.changes(d, dims)) (rounds_up && request.scales[d] < 1 ? smaller : others).push_back(d);
+  const Value value = others.empty() ? node.in(0) : resized(node.in(0), others, request, attrs);
+  if (smaller.empty()) return {value};
+  attrs.rounding_method = "ceil";
+  return {resized(value, smaller, request, attrs)};
 }
 
 constexpr Converter kConverters[] = {

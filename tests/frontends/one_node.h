@@ -1,4 +1,4 @@
-// Single nodes of opset 24 on constants.
+// Single nodes on constants.
 #pragma once
 
 #include "core/frontends/onnx.h"
@@ -22,7 +22,7 @@ inline Tensor longs(std::vector<int64_t> values) {
 
 /// Inputs that are not defined are left out.
 inline ImportedModel import_node(const std::string& op, const std::vector<Tensor>& inputs,
-                                 const std::string& attributes = "", int outputs = 1) {
+                                 const std::string& attributes = "", int outputs = 1, int opset = 24) {
   std::vector<std::string> in, out;
   std::string declared;
   ImportOptions options;
@@ -36,7 +36,7 @@ inline ImportedModel import_node(const std::string& op, const std::vector<Tensor
     declared += bytes::input(in.back());
   }
   for (int i = 0; i < outputs; ++i) out.push_back(fmt::format("out_{}", i));
-  return import_bytes(bytes::model(bytes::node(op, in, out, attributes), declared, out, 24), "m.onnx",
+  return import_bytes(bytes::model(bytes::node(op, in, out, attributes), declared, out, opset), "m.onnx",
                       options);
 }
 

@@ -269,6 +269,17 @@ TEST(OnnxOperators, QuantizesByBlocks) {
               ElementsAre(1, -2, 3, 4, 4, 8, 4, 0, 88, 16));
 }
 
+/// The standard does not say what nearest is before opset 11: the place before in a larger image, the one
+/// behind in a smaller one, as ONNX Runtime has it.
+TEST(OnnxOperators, NearestPlacesBeforeOpset11) {
+  const auto resized = [](const Tensor& scales) {
+    return values(outputs_of(import_node("Resize", {floats({1, 2, 3, 4, 5}, {1, 5}), scales}, "", 1, 10))[0]);
+  };
+  EXPECT_THAT(resized(floats({1, .6F}, {2})), ElementsAre(1, 3, 5));
+  EXPECT_THAT(resized(floats({2, .6F}, {2})), ElementsAre(1, 3, 5, 1, 3, 5));
+  EXPECT_THAT(resized(floats({1, 1.6F}, {2})), ElementsAre(1, 1, 2, 2, 3, 4, 4, 5));
+}
+
 TEST(OnnxOperators, ResizesOfAnyAxes) {
   const Tensor row = floats({1, 2, 3, 4}, {4}), none;
   const std::string twice =
