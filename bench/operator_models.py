@@ -252,6 +252,14 @@ def forms():
         weight = RANDOM.integers(0, 256, w).astype(np.uint8 if zero else np.int8)
         constants = [weight, np.array(3, np.uint8), np.array(zero, weight.dtype)]
         model(f'conv_integer_{name}', 'ConvInteger', [(T.UINT8, x)], constants, [T.INT32])
+    weight = RANDOM.integers(0, 256, (64, 64, 3, 3)).astype(np.uint8)
+    for name, zero, scale in (
+        ('unsigned', np.array(0, np.uint8), np.array(0.02, np.float32)),
+        ('zero_a_channel', (np.arange(64) * 37 % 256).astype(np.uint8), np.full(64, 0.02, np.float32)),
+    ):
+        constants = [np.array(0.03, np.float32), np.array(120, np.uint8), weight, scale, zero]
+        constants += [np.array(2.5, np.float32), np.array(128, np.uint8)]
+        model(f'qlinear_conv_{name}', 'QLinearConv', [(T.UINT8, [1, 64, 28, 28])], constants, pads=[1, 1, 1, 1])
     model('cumulative_sum_of_fives', 'CumSum', [[20, 1000, 5]], [np.array(1)])
     model('max_of_rows_wide_1', 'ReduceMax', [[32, 100, 48, 1]], [ints(2, 3)])
     model('mean_of_rows_wide_1', 'ReduceMean', [[32, 100, 48, 1]], [ints(2, 3)])
