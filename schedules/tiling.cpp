@@ -1,6 +1,7 @@
 #include "schedules/tiling.h"
 
 #include <algorithm>
+#include <vector>
 
 #include "core/tir/machine.h"
 
@@ -36,6 +37,18 @@ struct Level {
   size_t variable;
   double extent;
 };
+
+/// In order. An extent may be as large as an index: what divides it is found in steps of its root.
+std::vector<int64_t> divisors_of(int64_t count) {
+  std::vector<int64_t> small, large;
+  for (int64_t divisor = 1; divisor <= count / divisor; ++divisor) {
+    if (count % divisor != 0) continue;
+    small.push_back(divisor);
+    if (divisor != count / divisor) large.push_back(count / divisor);
+  }
+  small.insert(small.end(), large.rbegin(), large.rend());
+  return small;
+}
 
 class Model {
  public:
@@ -80,9 +93,8 @@ class Model {
     }
     int64_t count = tiles(tiling, position);
     bool sticks_out = steps_of(reduction_, variables_[position], target_) % tiling.sizes[position] != 0;
-    for (int64_t middle = 1; middle <= count; ++middle) {
-      // All tasks have equally many register tiles.
-      if (count % middle != 0) continue;
+    // All tasks have equally many register tiles.
+    for (const int64_t middle : divisors_of(count)) {
       // One loop must tell the tile at the edge, so that lowering can give it code of its own.
       if (sticks_out && middle != 1 && middle != count) continue;
       tiling.middle[position] = middle;

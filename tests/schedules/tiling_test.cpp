@@ -123,6 +123,17 @@ TEST(Tilings, CutEachVariableByDivisorsAndKeepEdgesInOneLoop) {
   }
 }
 
+/// As of an image that is mostly padding: to go through all numbers up to its extent would take days.
+TEST(Tilings, CutExtentsThatAreAsLargeAsIndices) {
+  constexpr int64_t kRows = int64_t{1} << 44;
+  const VectorReduction conv =
+      main_of(conv2d({.out_blocks = 2, .in_blocks = 1, .height = kRows, .width = 4}));
+  const std::vector<Tiling> all = tilings(conv, avx512_target());
+  ASSERT_FALSE(all.empty());
+  for (const Tiling& tiling : all)
+    for (size_t i = 0; i < tiling.sizes.size(); ++i) EXPECT_GE(tiling.middle[i], 1);
+}
+
 TEST(Tilings, GiveEveryCoreWork) {
   Target many = avx512_target();
   many.cores = 16;
