@@ -134,15 +134,18 @@ std::optional<Rows> rows_of(const Func& program) {
   return std::nullopt;
 }
 
-/// Rows that registers hold from one pass over them to the next.
-std::optional<Grade> grade_of_short_rows(const Func& program, const std::vector<DimValues>& any) {
-  constexpr int64_t kShort = 64;
+/// Rows that registers hold from one pass over them to the next: of a vector, and of a few.
+std::vector<Grade> grades_of_short_rows(const Func& program, const std::vector<DimValues>& any) {
   const std::optional<Rows> rows = rows_of(program);
-  if (!rows || rows->more >= kShort) return std::nullopt;
-  Grade grade{.dims = any, .has_short_rows = true};
-  const int64_t most = kShort - rows->more;
-  grade.dims[rows->dim] = {.min = 1, .max = most, .typical = most};
-  return grade;
+  std::vector<Grade> grades;
+  for (int64_t elements : {16, 64}) {
+    if (!rows || rows->more >= elements) continue;
+    Grade grade{.dims = any, .has_short_rows = true};
+    const int64_t most = elements - rows->more;
+    grade.dims[rows->dim] = {.min = 1, .max = most, .typical = most};
+    grades.push_back(std::move(grade));
+  }
+  return grades;
 }
 
 /// Single elements where others have rows or images to add up, with the dimensions that say so as numbers:
@@ -211,7 +214,7 @@ std::vector<Grade> image_grades(const Func& program, const Func& joined) {
   }
   if (!is_convolution(program) && !is_product(program)) {
     for (Grade& grade : grades_of_single_elements(joined, any)) grades.push_back(std::move(grade));
-    if (auto rows = grade_of_short_rows(joined, any)) grades.push_back(std::move(*rows));
+    for (Grade& grade : grades_of_short_rows(joined, any)) grades.push_back(std::move(grade));
   }
   grades.push_back({.dims = any});
   std::for_each(grades.begin() + first_joined, grades.end(),
