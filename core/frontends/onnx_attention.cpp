@@ -101,27 +101,67 @@ Attended attend(const Attention& a) {
   return result;
 }
 
-Value turned(const Value& value, const Angles& angles) {
+Value angles_of(const Value& table, const Expr& pairs, bool interleaved) {
+  Dims shape = dims_of(table);
+  const auto axis = static_cast<int64_t>(shape.size()) - 1;
+  // An open number of them is that of the pairs, as the run checks.
+  const bool is_known = as_int(pairs) && as_int(shape.back());
+  shape.back() = pairs;
+  const Value all = is_known ? sliced(table, axis, 0, int_value(pairs)) : with_dims(table, shape);
+  return interleaved ? emit("repeat", {all}, make<relay::RepeatAttrs>(int64_t{2}, axis)) : all;
+}
+
+namespace {
+
+/// -1, 1, -1, ..., so many.
+Value signs(const Expr& count, DataType dtype) {
+  if (!as_int(count)) {
+    const Value odd = emit("floor_mod", {counted_to(count), scalar(kInt64, 2)});
+    return cast_to(minus(times(odd, scalar(kInt64, 2)), scalar(kInt64, 1)), dtype);
+  }
+  Tensor values({int_value(count)}, dtype);
+  for (int64_t i = 0; i < values.size(); ++i) values.set(i, i % 2 ? 1 : -1);
+  return constant(values);
+}
+
+/// Neighbours a, b become cos a - sin b, cos b + sin a: each number by its own angle, and its neighbour by
+/// the other. Stacking the two would take vectors apart.
+Value neighbours_turned(const Value& value, const Angles& angles) {
   const Dims shape = dims_of(value);
-  const Expr pairs_of_head = dims_of(angles.cosines).at(3), &size = shape.at(3),
-             count = angles.count ? angles.count : simplify(pairs_of_head * 2);
-  if (as_int(count) && (int_value(count) < 1 || (as_int(size) && int_value(count) > int_value(size))))
+  const Expr& count = shape.at(3);
+  const Value other = reshape_to(
+      emit("reverse",
+           {reshape_to(value, {shape[0], shape[1], shape[2], simplify(floordiv(count, Expr(2))), 2})},
+           make<relay::ReverseAttrs>(int64_t{4})),
+      shape);
+  return plus(times(value, angles.cosines),
+              times(other, times(angles.sines, signs(count, type_of(value).dtype))));
+}
+
+/// The same of the first and the second half.
+Value halves_turned(const Value& value, const Angles& angles) {
+  const Dims shape = dims_of(value);
+  const Expr half = simplify(floordiv(shape.at(3), Expr(2)));
+  // That an open size has two halves is checked by the run.
+  const Value whole = reshape_to(value, {shape[0], shape[1], shape[2], simplify(half * 2)});
+  const Value a = sliced_by(whole, 3, {0, half}), b = sliced_by(whole, 3, {half, half});
+  const Value both = concatenated({minus(times(angles.cosines, a), times(angles.sines, b)),
+                                   plus(times(angles.sines, a), times(angles.cosines, b))},
+                                  3);
+  return reshape_to(both, shape);
+}
+
+}  // namespace
+
+Value turned(const Value& value, const Angles& angles) {
+  const Expr size = dims_of(value).at(3), columns = dims_of(angles.cosines).at(3);
+  const Expr count = angles.count ? angles.count : angles.interleaved ? columns : simplify(columns * 2);
+  if (as_int(count) && (int_value(count) < 2 || (as_int(size) && int_value(count) > int_value(size))))
     fail("angles of type {} for heads of {}", relay::print(angles.cosines->checked_type), relay::print(size));
-  const Dims half{shape[0], shape[1], shape[2], pairs_of_head};
-  Dims pairs = half;
-  // (.., size / 2, 2) has neighbours side by side, (.., 2, size / 2) the halves.
-  pairs.insert(angles.interleaved ? pairs.end() : pairs.end() - 1, Expr(2));
-  const int64_t axis = angles.interleaved ? 4 : 3;
-  const Value paired = reshape_to(sliced_by(value, 3, {0, count}), pairs);
-  const Value a = reshape_to(sliced(paired, axis, 0, 1), half),
-              b = reshape_to(sliced(paired, axis, 1, 2), half);
-  pairs[static_cast<size_t>(axis)] = 1;
-  const Value first = minus(times(angles.cosines, a), times(angles.sines, b)),
-              second = plus(times(angles.sines, a), times(angles.cosines, b));
-  Value result = concatenated({reshape_to(first, pairs), reshape_to(second, pairs)}, axis);
-  result = reshape_to(result, {shape[0], shape[1], shape[2], count});
-  if (prove_equal(count, size)) return result;
-  return concatenated({result, sliced_by(value, 3, {count, simplify(size - count)})}, 3);
+  const bool all = prove_equal(count, size);
+  const Value part = all ? value : sliced_by(value, 3, {0, count});
+  const Value result = angles.interleaved ? neighbours_turned(part, angles) : halves_turned(part, angles);
+  return all ? result : concatenated({result, sliced_by(value, 3, {count, simplify(size - count)})}, 3);
 }
 
 namespace {
@@ -211,17 +251,15 @@ Values rotary_embedding(const Node& node) {
                         (as_int(size) && int_value(count) > int_value(size))))
     node.reject("rotary_embedding_dim {} of {}", int_value(count), relay::print(size));
   const Expr pairs = simplify(floordiv(count, Expr(2)));
+  const bool interleaved = node.integer("interleaved", 0) != 0;
   auto angles = [&](size_t i) {
-    Value cache = node.in(i);
-    if (node.has(3)) cache = taken(cache, node.in(3), 0);
-    if (type_of(cache).shape.size() != 3) node.reject("angles of type {}", relay::print(cache->checked_type));
-    const Dims of_pairs{shape[0], 1, shape[2], pairs};
-    // An open number of them is that of the pairs, as the run checks.
-    if (as_int(pairs) && as_int(dims_of(cache)[2]))
-      return reshape_to(sliced(cache, 2, 0, int_value(pairs)), of_pairs);
-    return reshape_to(with_dims(cache, {dims_of(cache)[0], dims_of(cache)[1], pairs}), of_pairs);
+    if (node.rank(i) != (node.has(3) ? 2 : 3))
+      node.reject("angles of type {}", relay::print(node.in(i)->checked_type));
+    const Value all = angles_of(node.in(i), pairs, interleaved);
+    return reshape_to(node.has(3) ? taken(all, node.in(3), 0) : all,
+                      {shape[0], 1, shape[2], interleaved ? count : pairs});
   };
-  const Value result = turned(x, {angles(1), angles(2), node.integer("interleaved", 0) != 0, count});
+  const Value result = turned(x, {angles(1), angles(2), interleaved, count});
   return {node.rank(0) == 3 ? heads_joined(result) : result};
 }
 

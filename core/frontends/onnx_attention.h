@@ -39,12 +39,16 @@ struct Attended {
 /// softmax(scale q k^T + bias) v. Throws Error for heads that do not fit.
 Attended attend(const Attention& attention);
 
-/// Angles by which pairs of numbers are turned: (batch or 1, 1, length, turned / 2).
+/// Angles by which pairs of numbers are turned: (batch or 1, 1, length, columns), as angles_of() gives
+/// columns.
 struct Angles {
   Value cosines, sines;
   bool interleaved = false;  // pairs are neighbours rather than of the first and the second half
-  Expr count = {};           // of a head's numbers, those that are turned; null: two for each angle
+  Expr count = {};  // of a head's numbers, those that are turned; null: all that there are angles for
 };
+/// A table's columns for so many pairs: one a pair, or one for each of two neighbours. Of a constant table it
+/// is a constant, of whose rows some are taken then.
+Value angles_of(const Value& table, const Expr& pairs, bool interleaved);
 /// The first numbers of each head in pairs; the others stay. Throws Error where it has fewer; what is open
 /// the run checks.
 Value turned(const Value& value, const Angles& angles);

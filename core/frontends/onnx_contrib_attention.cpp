@@ -177,14 +177,16 @@ Values multi_head_attention(const Node& node) {
   return {attended_heads(node, {.queries = q, .keys = k, .values = v}, 4, 5, before), k, v};
 }
 
-/// Rows of a table of angles at `positions`, (batch or 1, length).
-Value angles_at(const Node& node, size_t table, const Value& positions, int64_t count) {
+/// Rows of the tables that are inputs i and i + 1, at `positions`, (batch or 1, length), for so many pairs.
+Angles angles_at(const Node& node, size_t i, const Value& positions, int64_t pairs, bool interleaved) {
   const Dims shape = dims_of(positions);
-  if (node.rank(table) != 2) node.reject("a table of angles of rank {}, must be 2", node.rank(table));
-  const int64_t columns = node.dim(table, 1);
-  const Value rows = taken(node.in(table), positions, 0);
-  if (count < 1 || count > columns) node.reject("{} pairs to turn by {} angles", count, columns);
-  return reshape_to(sliced(rows, 2, 0, count), {shape[0], 1, shape[1], count});
+  const auto rows = [&](size_t table) {
+    if (node.rank(table) != 2 || pairs < 1 || pairs > node.dim(table, 1))
+      node.reject("{} pairs to turn by angles of type {}", pairs, relay::print(node.in(table)->checked_type));
+    const Value taken_rows = taken(angles_of(node.in(table), pairs, interleaved), positions, 0);
+    return reshape_to(taken_rows, {shape[0], 1, shape[1], dims_of(taken_rows).back()});
+  };
+  return {rows(i), rows(i + 1), interleaved};
 }
 
 /// Inputs: data (batch, length, heads * size) or with heads apart, the positions of all elements or the first
@@ -206,8 +208,7 @@ Values rotary_embedding(const Node& node) {
     positions = plus(reshape_to(counted_to(length), {1, length}), reshape_to(positions, {1, 1}));
   else
     positions = with_dims(positions, {batch, length});
-  const Angles angles{angles_at(node, 2, positions, pairs), angles_at(node, 3, positions, pairs),
-                      node.integer("interleaved", 0) != 0};
+  const Angles angles = angles_at(node, 2, positions, pairs, node.integer("interleaved", 0) != 0);
   const Value result = turned(x, angles);
   return {apart ? result : heads_joined(result)};
 }
@@ -290,8 +291,7 @@ Values group_query_attention(const Node& node) {
                           ? with_dims(cast_to(node.in(9), kInt64), {shape[0], shape[2]})
                           : plus(counted_along(shape[2], 1, 2), reshape_to(cache.before, {shape[0], 1}));
     const int64_t pairs = node.rank(7) == 2 ? node.dim(7, 1) : 0;
-    const Angles angles{angles_at(node, 7, own, pairs), angles_at(node, 8, own, pairs),
-                        node.integer("rotary_interleaved", 0) != 0};
+    const Angles angles = angles_at(node, 7, own, pairs, node.integer("rotary_interleaved", 0) != 0);
     q = turned(q, angles), k = turned(k, angles);
   }
   k = present_of(node, 3, k, cache), v = present_of(node, 4, v, cache);
