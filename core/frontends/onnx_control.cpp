@@ -147,12 +147,19 @@ Values with_lists(const Node& node, const Value& condition, const Values& carrie
   return result;
 }
 
+/// Whether the count is no more than a word for "as long as the condition says".
+bool has_endless_count(const Node& node) {
+  if (!known(node.in(0)) || holds_handles(node.in(0))) return false;
+  const Ints count = node.positions_in(0);
+  if (count.size() != 1) node.reject("input 0 has {} numbers, must have one", count.size());
+  return count[0] >= Node::kLargest;
+}
+
 /// Of a count or a condition that only a run knows.
 Values loop_at_run_time(const Node& node, const Value& condition, const Values& given) {
   const Values carried = with_lists(node, condition, given);
   const size_t gathers = node.outputs() - carried.size();
-  const bool counted = node.has(0) && !(known(node.in(0)) && !holds_handles(node.in(0)) &&
-                                        node.positions_in(0).at(0) >= Node::kLargest);
+  const bool counted = node.has(0) && !has_endless_count(node);
   Values first{scalar(kInt64, 0), reshape(as_data(condition), {})};
   for (const Value& value : carried) first.push_back(as_data(value));
   const Value count = counted ? reshape(as_data(node.in(0)), {}) : Value();

@@ -293,6 +293,12 @@ TEST(OnnxHostile, ANodeGivesSomething) {
               HasSubstr("node `` (Split): has no output"));
 }
 
+/// Found by fuzz_onnx.
+TEST(OnnxHostile, ACountOfStepsIsOneNumber) {
+  EXPECT_THAT(refusal(model(bytes::node("Loop", {"steps", "x"}, {"y"}), integers("steps", {}))),
+              HasSubstr("input 0 has 0 numbers, must have one"));
+}
+
 /// A chain of 30,000 nodes: no recursion over it, and no time that grows with its square.
 TEST(OnnxHostile, ALongChainIsRead) {
   std::string nodes;
