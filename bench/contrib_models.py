@@ -185,6 +185,11 @@ def few_bits():
         model(f'n_bits_{name}', 'MatMulNBits', [rows] + packed_weights(n, k, block, bits, **options), K=k, N=n, block_size=block, bits=bits)
     model('n_bits_bias', 'MatMulNBits', [[3, 256]] + packed_weights(64, 256, 32, 4, zeros=False) + [None, None, weights(64)],
           K=256, N=64, block_size=32, bits=4)
+    for name, extent in (('_1024', 1024), ('_2048', 2048), ('_4096', 4096)):
+        # Activations of 8 bits, which the file allows and only ONNX Runtime makes.
+        operands = [[1, 1, extent]] + packed_weights(extent, extent, 32, 4, zeros=False)
+        for level in (0, 4):
+            model(f'n_bits_row{name}_level_{level}', 'MatMulNBits', operands, K=extent, N=extent, block_size=32, bits=4, accuracy_level=level)
     half = [(T.FLOAT16, [3, 256])] + packed_weights(64, 256, 32, 4, zeros=False)
     half[2] = half[2].astype(np.float16)
     model('n_bits_4_float16', 'MatMulNBits', half, types=[T.FLOAT16], K=256, N=64, block_size=32, bits=4)
