@@ -13,7 +13,7 @@ namespace lathe::onnx {
 namespace {
 using relay::Ints;
 
-int64_t divided_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
+int64_t divided_up(int64_t a, int64_t b) { return a / b + (a % b != 0); }
 
 /// Rows of bytes as rows of `columns` numbers of so many bits, the lowest of a byte first.
 Tensor unpacked(const Tensor& bytes, int64_t rows, int64_t columns, int64_t bits) {
@@ -101,8 +101,10 @@ constexpr std::array<float, 16> kFloat4 = {
 /// Inputs: data, weights as numbers of 4 bits in a row, the largest of each block.
 Values matmul_bnb4(const Node& node) {
   const int64_t k = extent(node, "K"), n = extent(node, "N"), block = extent(node, "block_size");
-  const int64_t blocks = divided_up(n * k, block), type = node.integer("quant_type", 1);
+  const int64_t type = node.integer("quant_type", 1);
   if (type != 0 && type != 1) node.reject("quant_type is {}, must be 0 or 1", type);
+  node.constant_shape({n, k});
+  const int64_t blocks = divided_up(n * k, block);
   node.constant_shape({blocks, block});
   const Tensor& bytes = node.known_in(1);
   if (bytes.dtype() != kUInt8 || bytes.size() != divided_up(n * k, 2))
