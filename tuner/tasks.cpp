@@ -127,7 +127,6 @@ tir::Func with_dims_of_call(const tir::Func& func, const KernelCall& call) {
     numbers.push_back(as_int(dim) ? int_value(dim) : tir::kStaysOpen);
   return tir::with_dims(func, numbers);
 }
-}  // namespace
 
 /// Rows that a product of matrices goes through as one, as those of all texts of a batch, are one dimension:
 /// it has kernels for few and for many of them, and not for each pair of numbers.
@@ -140,6 +139,7 @@ tir::Func with_joined_rows(const tir::Func& func) {
   const bool is_less = tir::dims_of(*own).size() < tir::dims_of(*func).size();
   return is_less && tir::told_dims(*own, shapes) ? own : func;
 }
+}  // namespace
 
 /// Canonical, so that names do not tell equal programs apart; with the mask of its constants, since a kernel
 /// whose weights are known when the model is built may be scheduled otherwise.

@@ -44,7 +44,7 @@ Values fused_gemm(const Node& node) {
   Activation fused = activation(node, node.text("activation", ""));
   fused.alpha = node.real("activation_alpha", fused.alpha);
   fused.beta = node.real("activation_beta", fused.beta);
-  return {fused(converted_as("Gemm", node, node.all())[0])};
+  return {fused(converted_as("Gemm", node, {node.in(0), node.in(1), maybe(node, 2)})[0])};
 }
 
 /// activation(convolution + bias + input 3). The order of parameters is that of the activation's.

@@ -219,6 +219,17 @@ Value resized(const Value& image, std::vector<size_t> axes, const Request& reque
   return value;
 }
 
+/// The same of `axes` alone: the others stay as they are in `image`.
+Request of_axes(Request request, const std::vector<size_t>& axes, const Value& image) {
+  const std::vector<Expr> dims = dims_of(image);
+  for (size_t d = 0; d < request.rank; ++d) {
+    if (std::ranges::find(axes, d) != axes.end()) continue;
+    request.scales[d] = 1;
+    if (!request.sizes.empty()) request.sizes[d] = dims[d];
+  }
+  return request;
+}
+
 Values resize(const Node& node) {
   const bool old = node.op() == "Upsample" || node.opset() < 11;
   const Request request = request_of(node, old);
@@ -230,10 +241,11 @@ Values resize(const Node& node) {
   const bool rounds_up = old && attrs.rounding_method == "floor";
   for (size_t d = 0; d < request.rank; ++d)
     if (request.changes(d, dims)) (rounds_up && request.scales[d] < 1 ? smaller : others).push_back(d);
-  const Value value = others.empty() ? node.in(0) : resized(node.in(0), others, request, attrs);
-  if (smaller.empty()) return {value};
+  if (smaller.empty()) return {resized(node.in(0), others, request, attrs)};
+  Value value = node.in(0);
+  if (!others.empty()) value = resized(value, others, of_axes(request, others, value), attrs);
   attrs.rounding_method = "ceil";
-  return {resized(value, smaller, request, attrs)};
+  return {resized(value, smaller, of_axes(request, smaller, value), attrs)};
 }
 
 constexpr Converter kConverters[] = {

@@ -277,6 +277,11 @@ TEST(OnnxOperators, NearestPlacesBeforeOpset11) {
   };
   EXPECT_THAT(resized(floats({1, .6F}, {2})), ElementsAre(1, 3, 5));
   EXPECT_THAT(resized(floats({2, .6F}, {2})), ElementsAre(1, 3, 5, 1, 3, 5));
+  // Of an image both axes are looked at together.
+  const Tensor image = floats({1, 2, 3, 4, 5}, {1, 1, 1, 5}), scales = floats({1, 1, 2, .6F}, {4});
+  const Tensor both = outputs_of(import_node("Resize", {image, scales}, "", 1, 10))[0];
+  EXPECT_EQ(both.shape(), (std::vector<int64_t>{1, 1, 2, 3}));
+  EXPECT_THAT(values(both), ElementsAre(1, 3, 5, 1, 3, 5));
   EXPECT_THAT(resized(floats({1, 1.6F}, {2})), ElementsAre(1, 1, 2, 2, 3, 4, 4, 5));
 }
 
