@@ -25,9 +25,9 @@ std::string platform_name(const std::string& backend, const std::string& archite
 }
 
 std::string_view WorkerStatus::state() const {
-  if (!health.suspect.empty()) return "suspect";
+  // What an administrator said comes first: why it is not believed stands beside it (health.suspect).
   if (drained) return leases > 0 ? "draining" : "drained";
-  return "ready";
+  return health.suspect.empty() ? "ready" : "suspect";
 }
 
 uint32_t ready_slots(const FarmStatus& status, const std::string& device_class, const Properties& needs) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <unordered_map>
 
+#include "core/arith/only_unknown.h"
 #include "core/arith/simplify.h"
 #include "core/program/bindings.h"
 #include "core/program/ports.h"
@@ -133,15 +134,39 @@ class Extents {
       for (size_t axis = 0; axis < each.type->shape.size(); ++axis) {
         const Dim& dim = each.type->shape[axis];
         if (!dim.as<lathe::VarNode>() || values_.count(dim.get())) continue;
-        auto attrs = std::make_unique<ExtentAttrs>();
-        attrs->axis = static_cast<int64_t>(axis);
-        values_[dim.get()] = bound(dim.as<lathe::VarNode>()->name.c_str(),
-                                   typed_call("extent", {each.value}, seal(std::move(attrs))), done);
-        names_.push_back(dim.get());
+        name(dim.as<lathe::VarNode>(), extent_of(each.value, axis), done);
         is_new.back()[axis] = true;
       }
     }
+    for (const Tensors& each : tensors)
+      for (size_t axis = 0; axis < each.type->shape.size(); ++axis)
+        match_only_unknown(each.type->shape[axis], each.value, axis, done);
     for (size_t i = 0; check && i < tensors.size(); ++i) compare(tensors[i], is_new[i], span, done);
+  }
+
+  /// Of 2 * k + m, where m has a value: k, rounded down, and never negative. That it comes out even is
+  /// compared where dimensions are. The interpreter does the same (relay/interpret/dims.cpp).
+  void match_only_unknown(const Dim& dim, const Expr& value, size_t axis, std::vector<Binding>& done) {
+    const auto unknown =
+        only_unknown(dim, [&](const lathe::VarNode* variable) { return values_.count(variable) != 0; });
+    const Expr rest = unknown ? value_of(unknown->rest, done) : Expr();
+    if (!rest) return;
+    const Expr extent = bound("n", extent_of(value, axis), done);
+    const Expr difference = scalar("subtract", {extent, rest}, done);
+    const Expr quotient = scalar("floor_divide", {difference, number(unknown->coefficient)}, done);
+    name(unknown->variable, typed_call("maximum", {quotient, number(0)}), done);
+  }
+
+  static Expr extent_of(const Expr& value, size_t axis) {
+    auto attrs = std::make_unique<ExtentAttrs>();
+    attrs->axis = static_cast<int64_t>(axis);
+    return typed_call("extent", {value}, seal(std::move(attrs)));
+  }
+
+  /// From here on, to the end of its branch, the variable has this value.
+  void name(const lathe::VarNode* variable, const Expr& value, std::vector<Binding>& done) {
+    values_[variable] = bound(variable->name.c_str(), value, done);
+    names_.push_back(variable);
   }
 
   struct Tensors {

@@ -2,9 +2,11 @@
 
 #include <algorithm>
 
+#include "core/arith/only_unknown.h"
 #include "core/arith/simplify.h"
 #include "core/relay/infer/unifier.h"
 #include "core/relay/text.h"
+#include "core/support/floor_div.h"
 #include "core/support/stack.h"
 
 namespace lathe::relay {
@@ -68,6 +70,24 @@ Type evaluate(const Type& type, const Dims& dims) {
   return substitute_types(type, values);
 }
 
+namespace {
+
+/// Of 2 * k + m, where m has a value: k, as program/extents.cpp computes it. That it comes out even is
+/// compared later.
+void bind_only_unknown(const lathe::Expr& dim, int64_t extent, Dims& dims) {
+  const auto unknown =
+      only_unknown(dim, [&](const lathe::VarNode* variable) { return has_value(NodeRef(variable), dims); });
+  if (!unknown) return;
+  const lathe::Expr rest = evaluate(unknown->rest, dims);
+  const int64_t coefficient = unknown->coefficient;
+  int64_t difference = 0;
+  if (!as_int(rest) || __builtin_sub_overflow(extent, int_value(rest), &difference)) return;
+  dims.dims.push_back(
+      {lathe::Expr(unknown->variable), std::max<int64_t>(floor_div(difference, coefficient), 0)});
+}
+
+}  // namespace
+
 std::string bind_dims(const Value& value, const Type& type, Dims& dims) {
   // Variables first: an expression may stand before the dimension that tells its variable.
   bool fits = for_each_tensor(value, type, dims, [&](const Tensor& tensor, const TensorType& wanted) {
@@ -77,6 +97,11 @@ std::string bind_dims(const Value& value, const Type& type, Dims& dims) {
         dims.dims.push_back({wanted.shape[i], tensor.shape()[i]});
     return true;
   });
+  fits = fits && for_each_tensor(value, type, dims, [&](const Tensor& tensor, const TensorType& wanted) {
+           for (size_t i = 0; i < wanted.shape.size(); ++i)
+             bind_only_unknown(wanted.shape[i], tensor.shape()[i], dims);
+           return true;
+         });
   std::string known;
   fits = fits && for_each_tensor(value, type, dims, [&](const Tensor& tensor, const TensorType& wanted) {
            for (size_t i = 0; i < wanted.shape.size(); ++i) {
