@@ -424,6 +424,21 @@ TEST(FarmHealth, ADrainedWorkerFinishesAndTakesNoMore) {
   EXPECT_TRUE(b.journal.start().drained.empty());
 }
 
+TEST(FarmHealth, ADrainedWorkerStaysDrainedWhateverItsCanariesSay) {
+  HealthBench b;
+  b.join("p", "v", 1);
+  b.make_baseline("p");
+  b.step(Manage{"v", Order::kDrain});
+  for (int i = 0; i < 2; ++i) {
+    b.sing("p", 1.1);
+    b.pass(1s);
+  }
+  EXPECT_EQ(b.worker("v").state(), "drained");
+  EXPECT_THAT(b.worker("v").health.suspect, HasSubstr("2 canaries")) << "why it is not believed is said, too";
+  b.step(Manage{"v", Order::kResume});
+  EXPECT_EQ(b.worker("v").state(), "suspect");
+}
+
 TEST(FarmHealth, KnowsWhomItHasSeen) {
   HealthBench b;
   EXPECT_FALSE(b.farm->knows("v"));
