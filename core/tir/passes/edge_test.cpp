@@ -84,16 +84,12 @@ std::optional<EdgeTest> edge_test(const Expr& condition, const Extents& inner, c
       continue;
     }
     if (coefficient == 0) continue;
-    if (test.open) {
-      outside = outside + term * coefficient;
-      continue;
-    }
-    // Two of them leave no single place where the edge is.
-    if (test.atom) return {};
+    outside = outside + term * coefficient;
+    test.is_sum = test.atom && !test.open;
     test.atom = term;
     test.coefficient = coefficient;
   }
-  if (test.open) {
+  if (test.open || test.is_sum) {
     test.atom = simplify(outside);
     test.coefficient = 1;
     if (as_int(test.atom)) return {};

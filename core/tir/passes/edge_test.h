@@ -21,6 +21,7 @@ struct EdgeTest {
   Expr tile = 0;                      // these
   int64_t step = 0;                   // what divides them but for the constant; 0 for no terms
   bool open = false;                  // a dimension that is open has a say in the atom
+  bool is_sum = false;                // several loops outside have, by terms of their own
 };
 
 /// Different expressions that are no sums and no multiples, with their coefficients.
@@ -37,7 +38,7 @@ using Dims = std::set<const VarNode*>;
 bool uses_dims(const Expr& e, const Dims& dims);
 
 /// The test when it has the form above for a statement inside which the loops `inner` are. Where a dimension
-/// is open, the atom is all that loops outside decide: their part less the dimension.
+/// is open, or loops outside have several terms, the atom is all that these decide: less the dimension.
 std::optional<EdgeTest> edge_test(const Expr& condition, const Extents& inner, const Dims& dims);
 
 /// The values of the atom for which the whole tile is inside.

@@ -398,6 +398,8 @@ class SpecializeBoundaries final : public StmtMutator {
     for (const Expr& condition : conjuncts(all)) {
       std::optional<EdgeTest> test = edge_test(condition, search.inner, dims_);
       if (!test || search.found) continue;
+      // A branch at each place costs as much as a condition that is no mask.
+      if (test->is_sum && !chooses_by_lane(condition)) continue;
       if (search.but && structural_equal(test->atom, search.but)) continue;
       Bound values = places_.values(analyzer_, test->atom), inside = inside_values(*test);
       if (values.min >= inside.min && values.max <= inside.max)
