@@ -143,5 +143,42 @@ TEST(Masks, OfEveryNthElement) {
     }
 }
 
+/// y[8 i + lane] += x[k, 8 i + lane] where that is below n.
+tir::Func sum_of_rows() {
+  Var n = var("n"), i = var("i"), k = var("k");
+  Buffer x = tir::buffer("x", {Expr(5), n}, kFloat32), y = tir::buffer("y", {Expr(n)}, kFloat32),
+         sum = tir::buffer("sum", {8}, kFloat32, tir::Scope::kLocal);
+  const Expr lanes = ramp(Expr(0), Expr(1), 8), place = ramp(Expr(i) * 8, Expr(1), 8),
+             inside = less(place, broadcast(Expr(n), 8)), zero = broadcast(fimm(kFloat32, 0), 8);
+  const Stmt add = store(sum, {lanes}, load(sum, {lanes}) + select(inside, load(x, {Expr(k), place}), zero));
+  const Stmt tile = tir::seq({store(sum, {lanes}, zero), for_loop(k, 5, add),
+                              make<tir::If>(inside, store(y, {place}, load(sum, {lanes})))});
+  return func("sum_of_rows", {x, y},
+              for_loop(i, floordiv(Expr(n) + 7, Expr(8)), make<tir::Alloc>(sum, tile)));
+}
+
+TEST(Masks, ThatAreVectorsAreComputedBeforeTheLoop) {
+  const std::string text = assembly_of(sum_of_rows(), resolve_target("cpu:mcpu=haswell"));
+  const size_t load = text.find("vmaskmovps\t(");
+  ASSERT_NE(load, std::string::npos) << text;
+  const size_t end = text.find("\tj", load), begin = text.rfind(":\n", load);
+  const std::string loop = text.substr(begin, end - begin);
+  EXPECT_EQ(count(loop, "vpcmpgt") + count(loop, "vpackss") + count(loop, "vblendv"), 0) << loop;
+}
+
+TEST(Masks, OfLoadsInALoopGiveZerosBeyond) {
+  for (const int64_t n : {1, 7, 8, 9, 20}) {
+    std::vector<Tensor> found{random_tensor({5, n}, kFloat32, 3), zeros({n}, kFloat32)};
+    run_kernel(sum_of_rows(), host_target(), found);
+    const auto* x = static_cast<const float*>(found[0].data());
+    const auto* y = static_cast<const float*>(found[1].data());
+    for (int64_t j = 0; j < n; ++j) {
+      float sum = 0;
+      for (int64_t row = 0; row < 5; ++row) sum += x[row * n + j];
+      EXPECT_EQ(y[j], sum) << j << " of " << n;
+    }
+  }
+}
+
 }  // namespace
 }  // namespace lathe::codegen

@@ -46,6 +46,7 @@ MachineFeatures features_of(const llvm::TargetMachine& machine, const Target& ta
   const bool vnni = has("+avx512vnni,+avx512vl");
   return {.avx512_lanes = has("+avx512f,+avx512vl") ? static_cast<unsigned>(target.lanes()) : 0,
           .fma = has("+fma"),
+          .vector_masks = has("+avx2") && !has("+avx512f,+avx512vl"),
           .vnni = vnni,
           .pairs = !vnni,
           .bfloat16 = has("+avx512bf16,+avx512vl"),

@@ -1,6 +1,5 @@
 // Dot products: sums of 4 products of 8-bit integers, or of 2 of int16 or bfloat16, in the lanes of 32-bit
 // results.
-#include <llvm/IR/InlineAsm.h>
 #include <llvm/IR/IntrinsicsAArch64.h>
 #include <llvm/IR/IntrinsicsX86.h>
 
@@ -80,13 +79,6 @@ llvm::Value* even_bytes(llvm::IRBuilder<>& b, Bytes v) {
 llvm::Value* odd_bytes(llvm::IRBuilder<>& b, Bytes v) {
   llvm::Value* halves = b.CreateBitCast(v.groups, lanes_of(b.getInt16Ty(), 2 * lane_count(v.groups)));
   return v.is_signed ? b.CreateAShr(halves, 8) : b.CreateLShr(halves, 8);
-}
-
-/// `v`, as something that is not known: LLVM's machine combiner adds sums of products up before it adds them
-/// to an accumulator, which shortens chains that are short already and takes a register for each.
-llvm::Value* opaque(llvm::IRBuilder<>& b, llvm::Value* v) {
-  auto* type = llvm::FunctionType::get(v->getType(), {v->getType()}, false);
-  return b.CreateCall(llvm::InlineAsm::get(type, "", "=x,0", /*hasSideEffects=*/false), {v});
 }
 
 /// The sums of neighbouring products of i16 (x86: vpmaddwd).

@@ -109,7 +109,7 @@ void Emitter::open_loop(const std::string& name) {
   b_.SetInsertPoint(head);
   b_.CreateBr(body);
   b_.SetInsertPoint(body);
-  loops_.push_back({head, {}, loops_.empty() ? 0 : loops_.back().prefetch, {}});
+  loops_.push_back({.head = head, .prefetch = loops_.empty() ? 0 : loops_.back().prefetch});
 }
 
 /// Allocations are done, so the entry block may end.

@@ -1,6 +1,7 @@
 // Loads and stores: addresses, registers, gathers.
 #include <llvm/Analysis/VectorUtils.h>
 #include <llvm/IR/Intrinsics.h>
+#include <llvm/IR/IntrinsicsX86.h>
 
 #include <bit>
 #include <numeric>
@@ -188,6 +189,54 @@ void Emitter::prefetch(const FlatAccess& at, const tir::Buffer& buffer, llvm::Va
                      {ahead, b_.getInt32(0), b_.getInt32(3), b_.getInt32(1)});
 }
 
+/// The lanes of a condition. Where a mask is a vector, a comparison of indices takes a dozen instructions: it
+/// stands at the head of the innermost loop that it depends on.
+llvm::Value* Emitter::early_mask(const Expr& condition) {
+  if (!state_.features.vector_masks || loops_.empty() || !is_movable(condition)) return value(condition);
+  const size_t depth = depth_of(condition);
+  if (depth + 1 == loops_.size()) return value(condition);
+  for (const auto& [known, mask] : loops_[depth].masks)
+    if (structural_equal(known, condition)) return mask;
+  llvm::IRBuilderBase::InsertPointGuard guard(b_);
+  b_.SetInsertPoint(loops_[depth].head->getTerminator());
+  llvm::Value* mask = value(condition);
+  loops_[depth].masks.emplace_back(condition, mask);
+  return mask;
+}
+
+/// The mask as a vector whose signs say it, beside where it is computed.
+llvm::Value* Emitter::signs_of(llvm::Instruction* mask, llvm::VectorType* type) {
+  llvm::Value*& known = signs_[{mask, type}];
+  if (known) return known;
+  llvm::IRBuilder<> beside(mask->getParent(), std::next(mask->getIterator()));
+  // That it comes of a mask of one bit a lane is hidden: LLVM thinks that such a one is free, and computes it
+  // again beside each load.
+  return known = opaque(beside, beside.CreateSExt(mask, type));
+}
+
+/// Loaded by load_masked() under this mask, and nothing else.
+bool Emitter::is_zero_beyond(llvm::Value* loaded, llvm::Value* mask) const {
+  const auto* call = llvm::dyn_cast<llvm::CallInst>(loaded);
+  if (!call || call->arg_size() != 2) return false;
+  const auto signs = signs_.find({mask, call->getArgOperand(1)->getType()});
+  return signs != signs_.end() && signs->second == call->getArgOperand(1);
+}
+
+/// Under the mask that holds; zeros elsewhere.
+llvm::Value* Emitter::load_masked(llvm::Type* type, llvm::Value* pointer, llvm::Align align) {
+  const uint64_t bits = type->getScalarSizeInBits(), all = type->getPrimitiveSizeInBits();
+  auto* mask = llvm::dyn_cast<llvm::Instruction>(mask_);
+  if (!state_.features.vector_masks || !mask || llvm::isa<llvm::PHINode>(mask) ||
+      (bits != 32 && bits != 64) || (all != 128 && all != 256))
+    return b_.CreateMaskedLoad(type, pointer, align, mask_, llvm::Constant::getNullValue(type));
+  using namespace llvm::Intrinsic;
+  constexpr ID kLoads[2][2][2] = {
+      {{x86_avx2_maskload_d, x86_avx2_maskload_d_256}, {x86_avx2_maskload_q, x86_avx2_maskload_q_256}},
+      {{x86_avx_maskload_ps, x86_avx_maskload_ps_256}, {x86_avx_maskload_pd, x86_avx_maskload_pd_256}}};
+  llvm::Value* signs = signs_of(mask, llvm::VectorType::getInteger(llvm::cast<llvm::VectorType>(type)));
+  return b_.CreateIntrinsic(kLoads[type->isFPOrFPVectorTy()][bits == 64][all == 256], {}, {pointer, signs});
+}
+
 llvm::Value* Emitter::load_from(const FlatAccess& at, const tir::Buffer& buffer) {
   llvm::Type* type = memory_type(buffer->dtype.with_lanes(at.lanes));
   if (!at.is_dense()) return gather(at, buffer);
@@ -195,8 +244,7 @@ llvm::Value* Emitter::load_from(const FlatAccess& at, const tir::Buffer& buffer)
   llvm::Align align = alignment_of(at, buffer);
   if (at.lanes > 1) prefetch(at, buffer, pointer);
   if (!mask_) return b_.CreateAlignedLoad(type, pointer, align);
-  if (at.lanes > 1)
-    return b_.CreateMaskedLoad(type, pointer, align, mask_, llvm::Constant::getNullValue(type));
+  if (at.lanes > 1) return load_masked(type, pointer, align);
   // A branch around the statement has seen to it that a lane is wanted (emit_masked).
   if (mask_ == statement_mask_) return b_.CreateAlignedLoad(type, pointer, align);
   // Wanted by some lane or by none: then the address may be out of bounds. The branch is scalar, so no mask

@@ -96,7 +96,7 @@ llvm::Value* Emitter::known_or(const Expr& e, FunctionRef<llvm::Value*()> emit_v
 llvm::Value* Emitter::vector_select(const Select& e) {
   const size_t known = known_.size();
   const bool keeps = std::exchange(keeps_known_, true);
-  llvm::Value* condition = value(e.condition);
+  llvm::Value* condition = early_mask(e.condition);
   keeps_known_ = keeps;
   llvm::Value* outer = mask_;
   const bool masks_true = needs_guard(e.if_true, e.condition, e.if_false),
@@ -120,6 +120,8 @@ llvm::Value* Emitter::vector_select(const Select& e) {
   llvm::Value* if_true = side(e.if_true, true);
   llvm::Value* if_false = side(e.if_false, false);
   known_.resize(known);
+  const auto* zeros = llvm::dyn_cast<llvm::Constant>(if_false);
+  if (zeros && zeros->isNullValue() && is_zero_beyond(if_true, condition)) return if_true;
   return b_.CreateSelect(condition, if_true, if_false);
 }
 

@@ -25,6 +25,7 @@ inline constexpr int64_t kStackLimit = 4 << 20;
 struct MachineFeatures {
   unsigned avx512_lanes = 0;     // floats in a vector that AVX-512 instructions may use; 0: there are none
   bool fma = false;              // of floats, of either width
+  bool vector_masks = false;     // vmaskmov, vpmaskmov: a mask is a vector whose signs count
   bool vnni = false;             // vpdpbusd for all widths of vectors that the target has
   bool pairs = false;            // vpmaddwd and an addition, for want of vpdpbusd
   bool bfloat16 = false;         // vdpbf16ps, vcvtneps2bf16
@@ -63,9 +64,10 @@ struct Storage {
 /// once an iteration: `prefetched`.
 struct Loop {
   llvm::BasicBlock* head;
-  std::map<AddressKey, llvm::Value*> pointers;
+  std::map<AddressKey, llvm::Value*> pointers = {};
+  std::vector<std::pair<Expr, llvm::Value*>> masks = {};  // computed at its head
   int64_t prefetch = 0;
-  std::set<std::pair<AddressKey, int64_t>> prefetched;
+  std::set<std::pair<AddressKey, int64_t>> prefetched = {};
 };
 
 /// How a tile register is used: its rows, and the bytes of a row.
@@ -159,6 +161,10 @@ class Emitter {
   void prefetch(const FlatAccess& at, const tir::Buffer& buffer, llvm::Value* pointer);
   void store_in_register(llvm::AllocaInst* slot, llvm::Value* v);
   void store_masked(llvm::Value* v, llvm::Value* pointer, llvm::Align align);
+  llvm::Value* early_mask(const Expr& condition);
+  llvm::Value* signs_of(llvm::Instruction* mask, llvm::VectorType* type);
+  bool is_zero_beyond(llvm::Value* loaded, llvm::Value* mask) const;
+  llvm::Value* load_masked(llvm::Type* type, llvm::Value* pointer, llvm::Align align);
   llvm::Value* mask_of(llvm::ArrayRef<int> lanes);
   llvm::Value* load_strided(const FlatAccess& at, const tir::Buffer& buffer);
   llvm::Value* gather(const FlatAccess& at, const tir::Buffer& buffer);
@@ -198,7 +204,8 @@ class Emitter {
   llvm::Value* parallel_ = nullptr;  // LatheParallel*, in the kernel's own function
   llvm::Value* apart_ = nullptr;     // there: the result is not where the input of leading_copy is
   llvm::Value* mask_ = nullptr;      // the lanes that a vector select or a mask wants, or all
-  std::vector<Expr> facts_;          // what the Ifs of one condition have found around the statement at hand
+  std::map<std::pair<llvm::Value*, llvm::Type*>, llvm::Value*> signs_;  // signs_of(), by mask and type
+  std::vector<Expr> facts_;  // what the Ifs of one condition have found around the statement at hand
   llvm::Value* statement_mask_ = nullptr;  // those that the statement at hand stores; not none of them
   /// What conditions of the vector selects around have computed: for more lanes than their sides want.
   struct Known {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <llvm/IR/IRBuilder.h>
+#include <llvm/IR/InlineAsm.h>
 
 #include <vector>
 
@@ -22,6 +23,12 @@ inline llvm::Value* with_lanes(llvm::IRBuilderBase& b, llvm::Value* v, unsigned 
   for (unsigned l = begin; l < begin + lanes; ++l)
     order.push_back(l < lane_count(v) ? static_cast<int>(l) : llvm::PoisonMaskElem);
   return b.CreateShuffleVector(v, order);
+}
+
+/// The vector `v` in a register, as something that is not known.
+inline llvm::Value* opaque(llvm::IRBuilderBase& b, llvm::Value* v) {
+  auto* type = llvm::FunctionType::get(v->getType(), {v->getType()}, false);
+  return b.CreateCall(llvm::InlineAsm::get(type, "", "=x,0", /*hasSideEffects=*/false), {v});
 }
 
 /// What registers hold: 4, 8 or 16 lanes.
