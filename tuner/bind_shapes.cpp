@@ -4,9 +4,12 @@
 #include <string>
 #include <unordered_map>
 
+#include "core/arith/only_unknown.h"
+#include "core/arith/simplify.h"
 #include "core/relay/functor.h"
 #include "core/relay/open_shapes.h"
 #include "core/relay/text.h"
+#include "core/support/floor_div.h"
 
 namespace lathe::tuner {
 namespace {
@@ -36,6 +39,27 @@ void match(const std::string& name, const TensorType& type, const std::vector<in
     if (!fresh && known->second.value != shape[i])
       fail("dimension {} is {} in input `{}` and {} in input `{}`", dim->name, known->second.value,
            known->second.input, shape[i], name);
+  }
+}
+
+/// The same for dimensions that are expressions: of 2 * k, where nothing else tells k, k is half of it.
+void match_expressions(const std::string& name, const TensorType& type, const std::vector<int64_t>& shape,
+                       Dims& dims) {
+  const auto is_known = [&](const VarNode* variable) { return dims.count(variable) != 0; };
+  const auto value_of = [&](const Expr& e) {
+    VarMap values;
+    for (const auto& [variable, bound] : dims) values[static_cast<const VarNode*>(variable)] = bound.value;
+    return simplify(substitute(e, values));
+  };
+  for (size_t i = 0; i < shape.size(); ++i) {
+    const Expr& dim = type.shape[i];
+    if (!dim.as<Binary>()) continue;
+    if (const auto unknown = only_unknown(dim, is_known))
+      if (const Expr rest = value_of(unknown->rest); as_int(rest))
+        dims[unknown->variable] = {
+            std::max<int64_t>(floor_div(shape[i] - int_value(rest), unknown->coefficient), 0), name};
+    if (const Expr value = value_of(dim); as_int(value) && int_value(value) != shape[i])
+      fail("input `{}` has shape {}: dimension {} must be {}", name, shape_text(shape), i, relay::print(dim));
   }
 }
 
@@ -117,14 +141,21 @@ relay::Module bind_shapes(const relay::Module& module, const InputShapes& shapes
     match(param->name, *type, shape->second, dims);
     params[param.get()] = relay::make_var(param->name, filled(*type, shape->second));
   }
+  // After all that stand alone.
+  for (const relay::Var& param : main->params)
+    if (auto shape = shapes.find(param->name); shape != shapes.end())
+      if (const TensorType* type = param->annotation.as<TensorType>())
+        match_expressions(param->name, *type, shape->second, dims);
   // Two passes: the second also has to reach the symbolic dimensions in the types of the new parameters.
   NodeRef with_params = rewrite(module, [&](const NodeRef& node) {
     auto found = params.find(node.get());
     return found == params.end() ? node : found->second;
   });
   NodeRef bound = rewrite(with_params, [&](const NodeRef& node) -> NodeRef {
-    auto found = dims.find(node.get());
-    return found == dims.end() ? node : NodeRef(Expr(found->second.value));
+    if (auto found = dims.find(node.get()); found != dims.end()) return NodeRef(Expr(found->second.value));
+    const Binary* binary = node.as<Binary>();
+    // What they make of expressions.
+    return binary && as_int(binary->a) && as_int(binary->b) ? NodeRef(simplify(node.cast<ExprNode>())) : node;
   });
   relay::Module result = bound.cast<relay::ModuleNode>();
   require_known(*result->functions.at("main"), open);

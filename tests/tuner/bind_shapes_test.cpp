@@ -49,6 +49,31 @@ TEST(BindShapes, SaysWhatDoesNotFit) {
   EXPECT_EQ(error_of({{"d", {5}}}), "the model has no input `d`; did you mean `a`?");
 }
 
+TEST(BindShapes, SettlesWhatAnExpressionTells) {
+  Var k = var("k"), n = var("n");
+  const relay::Var x = relay::make_var("x", relay::tensor_type({Expr(k) * 2 + n, n}, kFloat32)),
+                   y = relay::make_var("y", relay::tensor_type({Expr(k)}, kFloat32));
+  const auto module = relay::make_module(make<Function>(
+      std::vector<relay::TypeVar>(), std::vector<relay::Var>{x, y}, relay::Type(), relay::Expr(y)));
+  const relay::Module bound = bind_shapes(module, {{"x", {13, 3}}});
+  const Function& main = *bound->functions.at("main");
+  EXPECT_EQ(constant_shape(*main.params[0]->annotation.as<relay::TensorType>()),
+            (std::vector<int64_t>{13, 3}));
+  EXPECT_EQ(constant_shape(*main.params[1]->annotation.as<relay::TensorType>()), (std::vector<int64_t>{5}));
+  EXPECT_EQ(thrown_by([&] {
+              bind_shapes(module, {{"x", {12, 3}}});
+            }),
+            "input `x` has shape (12, 3): dimension 0 must be (k * 2) + n");
+  EXPECT_EQ(thrown_by([&] {
+              bind_shapes(module, {{"x", {2, 3}}});
+            }),
+            "input `x` has shape (2, 3): dimension 0 must be (k * 2) + n");
+  EXPECT_EQ(thrown_by([&] {
+              bind_shapes(module, {{"x", {13, 3}}, {"y", {4}}});
+            }),
+            "input `x` has shape (13, 3): dimension 0 must be (k * 2) + n");
+}
+
 /// A .relay file is any module.
 TEST(BindShapes, RefusesAModuleWithoutMain) {
   try {
