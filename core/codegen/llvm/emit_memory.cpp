@@ -189,10 +189,29 @@ void Emitter::prefetch(const FlatAccess& at, const tir::Buffer& buffer, llvm::Va
                      {ahead, b_.getInt32(0), b_.getInt32(3), b_.getInt32(1)});
 }
 
+namespace {
+bool is_number(const Expr& e) {
+  const Broadcast* lanes = e.as<Broadcast>();
+  return as_int(lanes ? lanes->value : e) != nullptr;
+}
+
+/// By what may be zero, where a condition around says that it is not.
+bool divides_by_a_variable(const Expr& e) {
+  bool divides = false;
+  post_order(e, [&](const NodeRef& node) {
+    const Binary* b = node.as<Binary>();
+    divides |= b && b->op >= BinaryOp::kDiv && b->op <= BinaryOp::kFloorMod && !is_number(b->b);
+  });
+  return divides;
+}
+}  // namespace
+
 /// The lanes of a condition. Where a mask is a vector, a comparison of indices takes a dozen instructions: it
 /// stands at the head of the innermost loop that it depends on.
 llvm::Value* Emitter::early_mask(const Expr& condition) {
-  if (!state_.features.vector_masks || loops_.empty() || !is_movable(condition)) return value(condition);
+  if (!state_.features.vector_masks || loops_.empty() || mask_ || !is_movable(condition) ||
+      divides_by_a_variable(condition))
+    return value(condition);
   const size_t depth = depth_of(condition);
   if (depth + 1 == loops_.size()) return value(condition);
   for (const auto& [known, mask] : loops_[depth].masks)
