@@ -51,6 +51,7 @@ class BestOfRow {
         at_once_(vectors_at_once(plan_.typical_candidates)),
         count_("count", kInt64),
         bound_("bound", key_),
+        top_("top", key_),
         is_settled_("is_settled", kBool) {
     const int64_t most = round_up(plan_.enough.most + plan_.groups.most + 1, kLanes) + kLanes * at_once_;
     values_ = local("values", most, key_);
@@ -58,7 +59,7 @@ class BestOfRow {
     places_ = local("places", most, kInt32);
     best_values_ = local("best_values", round_up(plan_.most_best + 1, kLanes), key_);
     best_positions_ = local("best_positions", round_up(plan_.most_best + 1, kLanes), kInt64);
-    for (const Cell* cell : {&count_, &bound_, &is_settled_}) allocs_.push_back(cell->buffer());
+    for (const Cell* cell : {&count_, &bound_, &top_, &is_settled_}) allocs_.push_back(cell->buffer());
   }
 
   tir::Stmt program() {
@@ -300,21 +301,25 @@ class BestOfRow {
                      })});
   }
 
-  /// The last of the best k of the groups' best: k elements are no worse.
+  /// The last of the best k of the groups' best, than which k elements are no worse, and the first of all.
   tir::Stmt bound_by_groups(const Buffer& best) {
-    const Buffer lanes = local("lanes", kLanes, key_);
-    const tir::Stmt begin =
-        in_lanes([&](const Expr& lane) { return tir::store(lanes, {lane}, extreme(false)); });
+    const Buffer lanes = local("lanes", kLanes, key_), tops = local("tops", kLanes, key_);
+    const tir::Stmt begin = in_lanes([&](const Expr& lane) {
+      return tir::seq({tir::store(lanes, {lane}, extreme(false)), tir::store(tops, {lane}, extreme(true))});
+    });
     const tir::Stmt bounds = places(
         best, groups_, std::min<int64_t>(groups_at_once() / kLanes, 4), false,
         [&](const Expr& i, const Expr& value, const Expr& place) {
           const Expr lane = floormod(i, Expr(kLanes)), now = load(lanes, {lane});
-          return tir::store(lanes, {lane}, select(less(place, cast(kInt32, k_)), last_of(value, now), now));
+          return tir::seq(
+              {tir::store(lanes, {lane}, select(less(place, cast(kInt32, k_)), last_of(value, now), now)),
+               tir::store(tops, {lane}, first_of(value, load(tops, {lane})))});
         });
     const tir::Stmt end = loop("lane", kLanes, [&](const Expr& lane) {
-      return bound_.set(last_of(load(lanes, {lane}), bound_.value()));
+      return tir::seq({bound_.set(last_of(load(lanes, {lane}), bound_.value())),
+                       top_.set(first_of(load(tops, {lane}), top_.value()))});
     });
-    return tir::seq({begin, bounds, bound_.set(extreme(false)), end});
+    return tir::seq({begin, bounds, bound_.set(extreme(false)), top_.set(extreme(true)), end});
   }
 
   std::vector<tir::Stmt> filtered() {
@@ -358,7 +363,10 @@ class BestOfRow {
       };
       // Once so many are known of which it is the last, what equals the bound comes too late.
       const tir::Stmt looked = make<tir::If>(is_settled_.value(), look(false), look(true));
-      const Expr is_last = equal(r, rows - 1), are_enough = less(plan_.enough.now, count_.value());
+      // Where nothing comes before the bound, the first k that equal it are all.
+      const Expr may_be_more = logical_or(is_settled_.value(), before(top_.value(), bound_.value())),
+                 enough = select(may_be_more, plan_.enough.now, k_ - 1);
+      const Expr is_last = equal(r, rows - 1), are_enough = less(enough, count_.value());
       // Where many elements are equal, as integers often are, few groups have one that is better.
       const tir::Stmt chosen_again =
           make<tir::If>(logical_and(is_settled_.value(), logical_not(is_last)),
@@ -387,7 +395,7 @@ class BestOfRow {
   const BestPlan& plan_;
   const DataType key_;  // the type of what is compared
   const int64_t at_once_;
-  const Cell count_, bound_, is_settled_;
+  const Cell count_, bound_, top_, is_settled_;
   std::vector<Buffer> allocs_;
   Expr groups_, whole_, rest_;  // how many there are, rows of one element of each, and elements behind these
   Buffer values_, positions_, places_;  // of the candidates
@@ -443,7 +451,7 @@ tir::Stmt best_by_placing(const BestOf& row, int64_t most) {
 tir::Stmt best_by_filtering(const BestOf& row, int64_t most) {
   if (is_int(row.k, 1)) return BestOfRow(row, {}).program();
   const Expr groups = groups_for(row.n, row.k);
-  auto enough = [](const Expr& k) { return k + floordiv(k, Expr(2)) + 2 * kLanes; };
+  auto enough = [](const Expr& k) { return k + floordiv(k, Expr(2)) + kLanes / 2; };
   return BestOfRow(row, {.groups = {groups, as_int(groups) ? int_value(groups) : kMostGroups},
                          .enough = {enough(row.k), int_value(enough(Expr(most)))},
                          .most_best = most,
