@@ -9,7 +9,6 @@
 #include "core/relay/functor.h"
 #include "core/relay/open_shapes.h"
 #include "core/relay/text.h"
-#include "core/support/floor_div.h"
 
 namespace lathe::tuner {
 namespace {
@@ -56,8 +55,7 @@ void match_expressions(const std::string& name, const TensorType& type, const st
     if (!dim.as<Binary>()) continue;
     if (const auto unknown = only_unknown(dim, is_known))
       if (const Expr rest = value_of(unknown->rest); as_int(rest))
-        dims[unknown->variable] = {
-            std::max<int64_t>(floor_div(shape[i] - int_value(rest), unknown->coefficient), 0), name};
+        dims[unknown->variable] = {unknown->told_by(shape[i], int_value(rest)), name};
     if (const Expr value = value_of(dim); as_int(value) && int_value(value) != shape[i])
       fail("input `{}` has shape {}: dimension {} must be {}", name, shape_text(shape), i, relay::print(dim));
   }

@@ -14,6 +14,10 @@ struct OnlyUnknown {
   const VarNode* variable = nullptr;
   int64_t coefficient = 0;  // not 0
   Expr rest;                // without the variable
+
+  /// What the variable is where the expression is `value` and the rest `rest_value`: rounded down, and never
+  /// negative.
+  int64_t told_by(int64_t value, int64_t rest_value) const;
 };
 
 /// `e` by the one variable of it that is not known; nothing where it has several, or is not linear in that

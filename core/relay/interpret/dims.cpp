@@ -6,7 +6,6 @@
 #include "core/arith/simplify.h"
 #include "core/relay/infer/unifier.h"
 #include "core/relay/text.h"
-#include "core/support/floor_div.h"
 #include "core/support/stack.h"
 
 namespace lathe::relay {
@@ -79,11 +78,8 @@ void bind_only_unknown(const lathe::Expr& dim, int64_t extent, Dims& dims) {
       only_unknown(dim, [&](const lathe::VarNode* variable) { return has_value(NodeRef(variable), dims); });
   if (!unknown) return;
   const lathe::Expr rest = evaluate(unknown->rest, dims);
-  const int64_t coefficient = unknown->coefficient;
-  int64_t difference = 0;
-  if (!as_int(rest) || __builtin_sub_overflow(extent, int_value(rest), &difference)) return;
-  dims.dims.push_back(
-      {lathe::Expr(unknown->variable), std::max<int64_t>(floor_div(difference, coefficient), 0)});
+  if (as_int(rest))
+    dims.dims.push_back({lathe::Expr(unknown->variable), unknown->told_by(extent, int_value(rest))});
 }
 
 }  // namespace
