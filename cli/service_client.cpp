@@ -175,9 +175,11 @@ struct ServiceClient::Impl {
       received->curl = call.curl;
       call.set(CURLOPT_WRITEFUNCTION, Received::take);
       call.set(CURLOPT_WRITEDATA, received);
+      // One that says so itself is refused before the disk is full of it.
+      call.set(CURLOPT_MAXFILESIZE_LARGE, static_cast<curl_off_t>(received->limit));
     }
     const CURLcode code = curl_easy_perform(call.curl);
-    if (received && received->too_long)
+    if (received && (received->too_long || code == CURLE_FILESIZE_EXCEEDED))
       throw ServiceError(fmt::format("{}: its answer is longer than {} MiB", url, received->limit >> 20));
     if (received && received->unwritten) return 0;
     if (code != CURLE_OK && !(received && received->refused)) throw ServiceError(problem_of(call, code));

@@ -8,6 +8,8 @@ import http.server
 import json
 import os
 import re
+import resource
+import signal
 import subprocess
 import tempfile
 import threading
@@ -72,8 +74,12 @@ def clients_of_a_hostile_tracker(folder):
 class EndlessTracker(http.server.BaseHTTPRequestHandler):
     """Never comes to an end."""
 
+    length = None  # of a module, as it says
+
     def do_GET(self):
         self.send_response(200)
+        if self.length and self.path.endswith("/module"):
+            self.send_header("Content-Length", str(self.length))
         self.end_headers()
         lines = b"x" * (1 << 20)
         try:
@@ -95,10 +101,25 @@ class EndlessTracker(http.server.BaseHTTPRequestHandler):
 def answers_without_end(folder):
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), EndlessTracker)
     threading.Thread(target=server.serve_forever, daemon=True).start()
-    for words in (["jobs"], ["watch", "1"], ["fetch", "1", "--out", "out"]):
-        done = subprocess.run([TUNE, *words, "--tracker", f"http://127.0.0.1:{server.server_port}"], capture_output=True,
-                              text=True, timeout=180, cwd=folder, preexec_fn=limited)
+
+    def tune(*words):
+        return subprocess.run([TUNE, *words, "--tracker", f"http://127.0.0.1:{server.server_port}"], capture_output=True,
+                              text=True, timeout=180, cwd=folder, preexec_fn=with_files_of_32_mib)
+
+    def with_files_of_32_mib():
+        limited()
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (32 << 20, 32 << 20))
+
+    for words in (["jobs"], ["watch", "1"]):
+        done = tune(*words)
         check(done.returncode == 5 and "longer than" in done.stderr, f"tune {words[0]}: {done.returncode} {done.stderr[:300]}")
+    # A module may have 36 GiB: the disk ends before.
+    done = tune("fetch", "1", "--out", "out")
+    check(done.returncode == 2 and "File too large" in done.stderr, f"tune fetch: {done.returncode} {done.stderr[:300]}")
+    EndlessTracker.length = 1 << 40
+    done = tune("fetch", "1", "--out", "out")
+    check(done.returncode == 5 and "longer than 36864 MiB" in done.stderr, f"tune fetch: {done.returncode} {done.stderr[:300]}")
     check(not os.path.exists(f"{folder}/out") or not os.listdir(f"{folder}/out"), "half a module stays")
     server.shutdown()
 
