@@ -29,6 +29,7 @@
 #include "core/support/clock.h"
 #include "core/support/error.h"
 #include "core/support/file.h"
+#include "core/support/statistics.h"
 #include "core/support/temporary_folder.h"
 #include "core/support/unfit.h"
 #include "gate/gate.h"
@@ -198,11 +199,6 @@ std::unique_ptr<worker::GpuClock> driver_clock() {
   auto clock = worker::gpu_clock(*gate::kind_of("cuda").clock, "", worker::kNvmlLibrary);
   if (!clock) throw Unfit("the driver tells no clock");
   return clock;
-}
-
-double median(std::vector<double> values) {
-  std::nth_element(values.begin(), values.begin() + static_cast<long>(values.size() / 2), values.end());
-  return values[values.size() / 2];
 }
 
 // ---- what a reading costs, and whether it is right

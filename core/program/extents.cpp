@@ -40,6 +40,16 @@ bool is_open_range(const Expr& e) {
   return std::any_of(args.begin(), args.end(), [](const Expr& arg) { return !arg.as<Constant>(); });
 }
 
+}  // namespace
+
+Expr extent_of(const Expr& tensor, int64_t axis) {
+  auto attrs = std::make_unique<ExtentAttrs>();
+  attrs->axis = axis;
+  return typed_call("extent", {tensor}, seal(std::move(attrs)));
+}
+
+namespace {
+
 class Extents {
  public:
   explicit Extents(bool check_params) : check_params_(check_params) {}
@@ -134,7 +144,7 @@ class Extents {
       for (size_t axis = 0; axis < each.type->shape.size(); ++axis) {
         const Dim& dim = each.type->shape[axis];
         if (!dim.as<lathe::VarNode>() || values_.count(dim.get())) continue;
-        name(dim.as<lathe::VarNode>(), extent_of(each.value, axis), done);
+        name(dim.as<lathe::VarNode>(), extent_of(each.value, static_cast<int64_t>(axis)), done);
         is_new.back()[axis] = true;
       }
     }
@@ -151,16 +161,10 @@ class Extents {
         only_unknown(dim, [&](const lathe::VarNode* variable) { return values_.count(variable) != 0; });
     const Expr rest = unknown ? value_of(unknown->rest, done) : Expr();
     if (!rest) return;
-    const Expr extent = bound("n", extent_of(value, axis), done);
+    const Expr extent = bound("n", extent_of(value, static_cast<int64_t>(axis)), done);
     const Expr difference = scalar("subtract", {extent, rest}, done);
     const Expr quotient = scalar("floor_divide", {difference, number(unknown->coefficient)}, done);
     name(unknown->variable, typed_call("maximum", {quotient, number(0)}), done);
-  }
-
-  static Expr extent_of(const Expr& value, size_t axis) {
-    auto attrs = std::make_unique<ExtentAttrs>();
-    attrs->axis = static_cast<int64_t>(axis);
-    return typed_call("extent", {value}, seal(std::move(attrs)));
   }
 
   /// From here on, to the end of its branch, the variable has this value.

@@ -16,6 +16,9 @@ Ref<relay::Function> with_extents(const Ref<relay::Function>& function, bool che
 /// Whether the type of an expression of the module, which are inferred, has a dimension `?`.
 bool has_unknown_dims(const relay::Module& module);
 
+/// A call of `extent`: the extent of a tensor's axis, as a number.
+relay::Expr extent_of(const relay::Expr& tensor, int64_t axis);
+
 /// A call of `require`.
 bool is_requirement(const relay::Expr& e);
 

@@ -14,7 +14,6 @@
 #include "core/relay/functor.h"
 #include "core/relay/op.h"
 #include "core/relay/ops/attrs_require.h"
-#include "core/relay/ops/attrs_tensor.h"
 #include "core/relay/passes/normal_form.h"
 #include "core/relay/text.h"
 #include "core/runtime/program/scalar.h"
@@ -289,9 +288,7 @@ class Outliner {
   Var choice(const StretchCases& cases, const std::vector<Expr>& args, std::vector<Binding>& done) {
     Expr tensor = args.at(cases.param);
     for (int64_t item : cases.items) tensor = bound("t", typed_projection(tensor, item), done);
-    auto attrs = std::make_unique<ExtentAttrs>();
-    attrs->axis = cases.axis;
-    const Expr extent = bound("n", typed_call("extent", {tensor}, seal(std::move(attrs))), done);
+    const Expr extent = bound("n", extent_of(tensor, cases.axis), done);
     const Expr size = typed_constant(full({}, kInt64, static_cast<double>(cases.size)));
     const Expr is_size = bound("is_size", typed_call("equal", {extent, size}), done);
     if (cases.is_size->wrong) {
