@@ -44,9 +44,8 @@ inline bool is_possible(const ConditionColumn& column, double value) {
 /// Adds the values in the order of the columns; what is not possible is not known.
 inline void append_conditions(std::vector<Value>& values, const Conditions& conditions) {
   for (const ConditionColumn& column : kConditions) {
-    std::optional<double> value = conditions.*column.value;
-    if (value && !is_possible(column, *value)) value.reset();
-    values.emplace_back(value);
+    const std::optional<double>& value = conditions.*column.value;
+    values.push_back(value && is_possible(column, *value) ? Value(*value) : Value(nullptr));
   }
   values.emplace_back(conditions.driver);
 }

@@ -96,7 +96,9 @@ int64_t product(const Ints& values) {
 /// `e` without so many elements at the front and at the end of each spatial axis.
 Expr without_ends(const Expr& e, const Ints& front, const Ints& end) {
   const TensorType& type = *e->checked_type.as<TensorType>();
-  if (front == Ints(front.size(), 0) && end == front) return e;
+  const auto is_zero = [](int64_t cut) { return cut == 0; };
+  if (std::all_of(front.begin(), front.end(), is_zero) && std::all_of(end.begin(), end.end(), is_zero))
+    return e;
   if (!has_constant_shape(type)) {
     // The extent of a slice is not negative, whatever the dimensions are; this one's type says just how
     // much is less.
