@@ -146,6 +146,12 @@ std::optional<DotProduct> dot_product(const Block& block) {
   return DotProduct{last.var, x->buffer, y->buffer};
 }
 
+int64_t VectorReduction::terms() const {
+  int64_t most = 1;
+  for (const Operand& operand : operands) most = std::max(most, operand.places);
+  return most;
+}
+
 double VectorReduction::steps() const {
   double result = 1;
   for (size_t i = 0; i < extents.size(); ++i)
@@ -234,6 +240,25 @@ std::vector<int64_t> strides_of(const Load& load, const Block& block) {
 }
 }  // namespace
 
+/// Neighbours in the last dimension of a packed operand, of which `load` reads one, are summed within a lane:
+/// a dot product that is written out. Those of one element of the lane's own are lanes.
+bool is_of_group(const Load& load, DataType sum) {
+  return load.indices.size() > 1 && as_int(load.indices.back()) &&
+         is_int(load.buffer->shape.back(), dot_length(load.buffer->dtype, sum));
+}
+
+/// Adds `operand`, or counts it with one that lies in the same way: places that differ by constants, of terms
+/// that are written out.
+void add_operand(VectorReduction& reduction, Operand operand) {
+  for (Operand& known : reduction.operands)
+    if (known.buffer == operand.buffer && known.uses == operand.uses && known.strides == operand.strides &&
+        known.contiguous == operand.contiguous) {
+      ++known.places;
+      return;
+    }
+  reduction.operands.push_back(std::move(operand));
+}
+
 /// Reads the block's one store: which variable lanes lie along, which operands are vectors and which are the
 /// same for all lanes. Nothing when an operand would have to be gathered.
 std::optional<VectorReduction> vector_reduction(const Ref<Block>& block) {
@@ -267,7 +292,8 @@ std::optional<VectorReduction> vector_reduction(const Ref<Block>& block) {
     for (const BlockIter& iter : block->iters) operand.uses.push_back(any_uses(load->indices, iter.var));
     if (operand.contiguous) {
       // Lanes of a dot product are neighbours when their groups are: the last dimension is one group.
-      bool grouped = result.dot && load->indices.back() == block->iters[*result.dot].var;
+      bool grouped =
+          result.dot ? load->indices.back() == block->iters[*result.dot].var : is_of_group(*load, kInt32);
       size_t dims = load->indices.size() - (grouped ? 1 : 0);
       int64_t run = result.dot && !grouped ? 0
                                            : run_of({load->indices.begin(), load->indices.begin() + dims},
@@ -278,7 +304,7 @@ std::optional<VectorReduction> vector_reduction(const Ref<Block>& block) {
       // Vectors may not cross the end of a run of any operand: the gcd divides all of them.
       result.run = std::gcd(result.run, run);
     }
-    result.operands.push_back(std::move(operand));
+    add_operand(result, std::move(operand));
   });
   if (gathers || result.operands.empty()) return std::nullopt;
   return result;

@@ -60,6 +60,8 @@ struct Operand {
   /// Neighbours along the vector variable are neighbours in memory, or up to kMostLaneStride elements apart;
   /// else it is the same element for all.
   bool contiguous = false;
+  /// Of it that a step reads, where its terms are written out.
+  int64_t places = 1;
 };
 
 /// How register tiles may lie along a variable.
@@ -99,6 +101,8 @@ struct VectorReduction {
   std::optional<size_t> window() const;
   /// Results that share their weights.
   double positions() const;
+  /// Terms of a step that are written out.
+  int64_t terms() const;
   /// Instructions that add to a vector of results: the iterations of its reduction, those of `dot` at once.
   double steps() const;
 };

@@ -1,6 +1,7 @@
 #include "core/codegen/dot_product.h"
 
 #include <algorithm>
+#include <bit>
 
 #include "core/tir/machine.h"
 
@@ -8,10 +9,38 @@ namespace lathe::codegen {
 namespace {
 using tir::Load;
 
-/// The load whose value is converted to the type of the sum; null for others.
-const Load* widened(const Expr& e, DataType to) {
+/// A load, or some of the bits of what it loads.
+struct Operand {
+  const Load* load = nullptr;
+  int shift = 0, bits = 8;
+};
+
+/// The number that all lanes of `e` are; nothing for other expressions.
+std::optional<int64_t> number_of(const Expr& e) {
+  const Broadcast* lanes = e.as<Broadcast>();
+  const int64_t* number = as_int(lanes ? lanes->value : e);
+  return number ? std::optional(*number) : std::nullopt;
+}
+
+/// The bits of unsigned bytes that `e` is: load, load & mask, load >> shift, or (load >> shift) & mask.
+Operand bits_of(const Expr& e) {
+  if (const Load* load = e.as<Load>()) return {load};
+  const Binary* part = e.as<Binary>();
+  const std::optional<int64_t> by = part && e.dtype().element() == kUInt8 ? number_of(part->b) : std::nullopt;
+  if (!by) return {};
+  Operand whole = bits_of(part->a);
+  if (part->op == BinaryOp::kShiftRight && whole.bits == 8 && whole.shift == 0 && *by > 0 && *by < 8)
+    return {whole.load, static_cast<int>(*by), 8 - static_cast<int>(*by)};
+  const auto mask = static_cast<uint64_t>(*by);
+  const bool lowest = std::has_single_bit(mask + 1) && *by > 0;
+  if (part->op != BinaryOp::kBitAnd || !lowest) return {};
+  return {whole.load, whole.shift, std::min(whole.bits, std::countr_one(mask))};
+}
+
+/// What is converted to the type of the sum; no load for others.
+Operand widened(const Expr& e, DataType to) {
   const Cast* cast = e.as<Cast>();
-  return cast && cast->dtype.element() == to ? cast->value.as<Load>() : nullptr;
+  return cast && cast->dtype.element() == to ? bits_of(cast->value) : Operand{};
 }
 
 /// One term of a sum of so many.
@@ -21,12 +50,10 @@ std::optional<DotProduct> product_of(const Expr& e, int terms) {
   const Broadcast* left = product->a.as<Broadcast>();
   const Broadcast* same = left ? left : product->b.as<Broadcast>();
   if (!same) return std::nullopt;
-  DotProduct result{widened(same->value, e.dtype().element()),
-                    widened(left ? product->b : product->a, e.dtype().element()),
-                    {},
-                    {},
-                    terms};
-  if (!result.same || !result.each) return std::nullopt;
+  const Operand one = widened(same->value, e.dtype().element()),
+                each = widened(left ? product->b : product->a, e.dtype().element());
+  if (!one.load || !each.load || one.bits != 8) return std::nullopt;
+  DotProduct result{one.load, each.load, {}, {}, terms, each.shift, each.bits};
   for (const Load* load : {result.same, result.each})
     if (dot_length(load->buffer->dtype, e.dtype().element()) != terms) return std::nullopt;
   result.same_at = flatten(result.same->buffer, result.same->indices);
@@ -76,7 +103,8 @@ std::optional<DotProduct> dot_product_of(const Expr& sum) {
     if (!product) return std::nullopt;
     if (!first) first = product;
     if (!is_behind(first->same, first->same_at, product->same, product->same_at, k) ||
-        !is_behind(first->each, first->each_at, product->each, product->each_at, k))
+        !is_behind(first->each, first->each_at, product->each, product->each_at, k) ||
+        product->shift != first->shift || product->bits != first->bits)
       return std::nullopt;
   }
   return first;

@@ -13,6 +13,8 @@ struct DotProduct {
   const tir::Load *same, *each;  // of k = 0
   FlatAccess same_at, each_at;
   int terms;  // as many as 32 bits hold: dot_length of either operand
+  /// Of each byte of y so many bits, from `shift` on, are the number.
+  int shift = 0, bits = 8;
 };
 
 /// Null where `sum`, of vectors of float32 or int32, is none.

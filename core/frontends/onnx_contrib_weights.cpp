@@ -86,7 +86,9 @@ Values matmul_n_bits(const Node& node) {
   Value data = node.in(0);
   if (const int64_t missing = blocks * block - k; missing > 0)
     data = padded_along(data, node.rank(0) - 1, 0, missing, number(data, 0));
-  return {with_bias(node, emit("nn.block_dense", {data, weight, scales}), 5)};
+  // At the fourth level activations of 8 bits are accurate enough.
+  auto attrs = make<relay::BlockDenseAttrs>(node.integer("accuracy_level", 0) == 4);
+  return {with_bias(node, emit("nn.block_dense", {data, weight, scales}, attrs), 5)};
 }
 
 // What four bits stand for, as in bitsandbytes: quantiles of a normal distribution, and a float of a sign,

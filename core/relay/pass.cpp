@@ -27,6 +27,7 @@
 #include "core/relay/passes/narrow_constants.h"
 #include "core/relay/passes/normal_form.h"
 #include "core/relay/passes/recognize_norms.h"
+#include "core/relay/passes/round_block_products.h"
 #include "core/relay/passes/simplify_expr.h"
 #include "core/relay/passes/simplify_inference.h"
 #include "core/relay/passes/specialize.h"
@@ -80,6 +81,9 @@ Module widen_float16(const Module& module, const PassContext& context) {
 Module expand_blocks(const Module& module, const PassContext& context) {
   return expand_block_products(module, context.target);
 }
+Module round_blocks(const Module& module, const PassContext& context) {
+  return round_block_products(module, context.target, context.evaluate ? context.evaluate : interpret_closed);
+}
 Module mixed_precision(const Module& module, const PassContext& context) {
   return to_mixed_precision(module, NarrowCosts(context.target));
 }
@@ -107,6 +111,7 @@ constexpr Pass kPasses[] = {
     {kToMixedPrecision, "to_mixed_precision", "convolutions and dense layers multiply bfloat16, tensors are stored as bfloat16", 0, kTypes, mixed_precision},
     {kToFloat64, "to_float64", "all real numbers become float64, those given to main by casts", 0, {}, plain<to_float64>},
     {kWidenHalves, "widen_halves", "float16 becomes float32 where processors compute on it as such", 0, kTypes, widen_float16},
+    {kRoundBlockProducts, "round_block_products", "products with weights of blocks that share a scale multiply bytes where their data may be rounded", 1, kTypes, round_blocks, nullptr, kKeepsTypes},
     {kExpandBlockProducts, "expand_block_products", "products with weights of blocks that share a scale become those of real weights where rows are many", 1, kTypes, expand_blocks, nullptr, kKeepsTypes},
     {kFoldConstant, "fold_constant", "expressions of constants become constants", 2, kTypes, fold_constants, nullptr, kKeepsTypes},
     {kFoldScaleAxis, "fold_scale_axis", "scales along channels move into the weights of convolutions and dense layers", 3, kTypes, plain<fold_scale_axis>, nullptr, kKeepsTypes},
@@ -128,7 +133,7 @@ constexpr Pass kPasses[] = {
 /// with these. Quantized graphs next: folding would make their weights float. The second folding is for the scaled and
 /// packed weights, those of all steps of a recurrence once.
 constexpr PassId kInferencePipeline[] = {
-    kInlineDataflow, kInferType, kWidenHalves, kToGraphNormalForm, kExpandBlockProducts, kFakeQuantizationToInteger, kCanonicalizeQnn, kSimplifyInference, kConvTransposeToConv, kCanonicalizeOps, kTurnSoftmax, kConv3dToConv2d, kCropKernels, kSimplifyExpr,
+    kInlineDataflow, kInferType, kWidenHalves, kToGraphNormalForm, kRoundBlockProducts, kExpandBlockProducts, kFakeQuantizationToInteger, kCanonicalizeQnn, kSimplifyInference, kConvTransposeToConv, kCanonicalizeOps, kTurnSoftmax, kConv3dToConv2d, kCropKernels, kSimplifyExpr,
     kEliminateCommonSubexpr, kRecognizeNorms, kKeepImages, kKeepMatrices, kDeadCode, kFoldConstant, kFoldScaleAxis, kSplitConvolutions, kWidenProducts, kAlterLayout, kSqueezeRows, kEliminateCommonSubexpr, kFoldConstant, kFuseOps, kFuseWindows, kNarrowConstants,
 };
 // clang-format on

@@ -31,6 +31,7 @@ enum class PassId : uint8_t {
   kToMixedPrecision,
   kToFloat64,
   kWidenHalves,
+  kRoundBlockProducts,
   kExpandBlockProducts,
   kFoldConstant,
   kFoldScaleAxis,

@@ -248,7 +248,8 @@ bool prepare(Schedule& s, const Ref<Block>& block, size_t last, const Target& ta
   const std::string name = block->name;
   auto plain = vector_reduction(block);
   int64_t extent = int_value(block->iters[last].extent), width = row_width(extent, target);
-  if (plain && (plain->dot || plain->run < plain->extents[plain->vector])) {  // packed already
+  // Packed already, or with terms written out as they lie in memory.
+  if (plain && (plain->dot || plain->terms() > 1 || plain->run < plain->extents[plain->vector])) {
     if (plain->dot && width > 1 && extent % width != 0) fill_lanes(s, *block, last, *plain->dot, width);
     return true;
   }

@@ -56,7 +56,7 @@ bool spills_broadcasts(const TiledProblem& problem, const VectorReduction& reduc
 void unroll_terms(const TiledProblem& problem, const VectorReduction& reduction, const TiledLoops& tiles,
                   std::vector<size_t> variables, TermLoops& terms) {
   constexpr int64_t kMostCopies = 16;
-  const int64_t results = tiles.results;
+  const int64_t results = tiles.results * reduction.terms();
   Schedule& s = problem.schedule;
   int64_t steps = 1;
   for (LoopHandle loop : terms.loops) steps *= problem.extent(loop);

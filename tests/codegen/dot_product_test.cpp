@@ -73,6 +73,21 @@ TEST(DotProduct, OfBytesIsInTheTableOfMachines) {
   }
 }
 
+/// Weights of few bits are taken from bytes where they are multiplied, without a copy of more bits.
+TEST(DotProduct, OfSomeBitsOfBytes) {
+  for (int64_t bits : {2, 4, 8})
+    for (int64_t rows : {1, 7}) {
+      SCOPED_TRACE(fmt::format("{} bits, {} rows", bits, rows));
+      const tir::Func wide = schedule::packed_blocks(rows, 64, 6, bits),
+                      narrow = schedule::packed_blocks(rows, 64, 6, bits, 8);
+      const std::string vnni = assembly(wide, "cpu:mcpu=cascadelake"),
+                        avx2 = assembly(narrow, "cpu:mcpu=haswell");
+      EXPECT_GE(count(vnni, "vpdpbusd"), 4 * 8 / bits);
+      EXPECT_EQ(count(vnni, "vpmovzx") + count(vnni, "vpmulld") / 64, 0);
+      EXPECT_EQ(count(avx2, "vpmaddubsw") > 0, bits < 8);
+    }
+}
+
 /// No size and no order of the operands keeps a product from the instruction; nor does one that is not
 /// constant, where enough results share what is packed.
 TEST(DotProduct, OfAnySizeAndOrder) {

@@ -284,6 +284,7 @@ const std::vector<std::string> kNoForm = {
     "first_rows",
     "layout_transform",
     "match_shape",
+    "nn.contrib_block_dense_pack",
     "nn.contrib_conv2d_NCHWc",
     "nn.contrib_depthwise_conv2d_NCHWc",
     "nn.contrib_dense_pack",

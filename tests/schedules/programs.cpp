@@ -118,6 +118,31 @@ Func dot_dense(int64_t m, int64_t n, int64_t k) {
   return f.finish("dot_dense", {out});
 }
 
+Func packed_blocks(int64_t m, int64_t n, int64_t chunks, int64_t bits, int64_t lanes) {
+  FuncBuilder f;
+  const int64_t digits = 8 / bits, chunk = 16 * digits;
+  Buffer x = f.input("x", {m, chunks * chunk}, kInt8),
+         weight = f.input("weight", {n / lanes, chunks, 4, lanes, 4}, kUInt8),
+         scale = f.input("scale", {n / lanes, chunks, lanes}, kInt32);
+  Buffer out = f.reduce("blocks", {m, n}, {chunks}, Combiner::kSum, [&](Vars i, Vars r) {
+    const Expr outer = floordiv(i[1], Expr(lanes)), lane = floormod(i[1], Expr(lanes));
+    Expr sum = imm(kInt32, 0);
+    for (int64_t g = 0; g < 4 * digits; ++g) {
+      Expr group;
+      for (int64_t k = 0; k < 4; ++k) {
+        Expr each = load(weight, {outer, r[0], Expr(g % 4), lane, Expr(k)});
+        if (g >= 4) each = binary(BinaryOp::kShiftRight, each, imm(kUInt8, g / 4 * bits));
+        if (g / 4 + 1 < digits) each = binary(BinaryOp::kBitAnd, each, imm(kUInt8, (1 << bits) - 1));
+        const Expr term = cast(kInt32, load(x, {i[0], r[0] * chunk + (4 * g + k)})) * cast(kInt32, each);
+        group = group ? group + term : term;
+      }
+      sum = sum + group;
+    }
+    return load(scale, {outer, r[0], lane}) * sum;
+  });
+  return f.finish("packed_blocks", {out});
+}
+
 Func depthwise(int64_t blocks, int64_t size, int64_t stride, DataType dtype) {
   FuncBuilder f;
   int64_t out_size = (size - 1) / stride + 1;
@@ -382,6 +407,8 @@ std::vector<Program> small_programs() {
       {"bfloat16 conv2d", dot_conv2d(kBFloat16, kBFloat16, 5)},
       {"int16 conv2d", dot_conv2d(kInt16, kInt16, 5)},
       {"8-bit dense", dot_dense(3, 64, 24)},
+      {"blocks of 4 bits", packed_blocks(3, 64, 3, 4)},
+      {"blocks of 2 bits, one row, one vector", packed_blocks(1, 16, 2, 2)},
       {"depthwise", depthwise(2, 7, 1)},
       {"depthwise stride 2", depthwise(1, 14, 2)},
       {"dense", dense(4, 64, 24)},

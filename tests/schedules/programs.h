@@ -37,6 +37,9 @@ tir::Func conv2d(const ConvShape& shape, DataType dtype = kInt32);
 tir::Func dot_conv2d(DataType data, DataType weight, int64_t size, int64_t kernel = 3, int64_t lanes = 16);
 /// x[m, k] times weights packed [n/16, k/4, 16, 4].
 tir::Func dot_dense(int64_t m, int64_t n, int64_t k);
+/// The same of signed bytes and unsigned weights of so many bits, packed [n/lanes, chunks, 4, lanes, 4]: each
+/// chunk's sum is written out and multiplied by a scale. Values are whole.
+tir::Func packed_blocks(int64_t m, int64_t n, int64_t chunks, int64_t bits, int64_t lanes = 16);
 tir::Func depthwise(int64_t blocks, int64_t size, int64_t stride, DataType dtype = kInt32);
 struct InvertedResidual {
   int64_t in_blocks = 1, middle_blocks = 2, out_blocks = 1, size = 9, stride = 1, kernel = 3, lanes = 16;

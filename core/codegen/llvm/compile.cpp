@@ -49,6 +49,7 @@ MachineFeatures features_of(const llvm::TargetMachine& machine, const Target& ta
           .vector_masks = has("+avx2") && !has("+avx512f,+avx512vl"),
           .vnni = vnni,
           .pairs = !vnni,
+          .byte_pairs = has(target.lanes() >= 16 ? "+avx512bw" : "+avx2"),
           .bfloat16 = has("+avx512bf16,+avx512vl"),
           .converts_longs = has("+avx512dq,+avx512vl"),
           .divides_integers = false,

@@ -17,6 +17,7 @@ namespace {
 struct Bytes {
   llvm::Value* groups;
   bool is_signed;
+  int bits = 8;  // that are not 0, of unsigned ones
 };
 
 /// acc + x . y in vpdpbusd: unsigned times signed, exact. Operands of other signs are moved by 128.
@@ -100,6 +101,22 @@ llvm::Intrinsic::ID for_lanes(unsigned lanes, llvm::Intrinsic::ID x4, llvm::Intr
   return lanes == 16 ? x16 : lanes == 8 ? x8 : lanes == 4 ? x4 : llvm::Intrinsic::not_intrinsic;
 }
 
+/// x . y for unsigned x of at most 7 bits and signed y: two products of a pair do not overflow 16 bits. Null
+/// for widths that the machine does not have.
+llvm::Value* small_products(llvm::IRBuilder<>& b, llvm::Value* x, llvm::Value* y) {
+  const unsigned lanes = lane_count(x);
+  const auto pairs =
+      for_lanes(lanes, llvm::Intrinsic::x86_ssse3_pmadd_ub_sw_128, llvm::Intrinsic::x86_avx2_pmadd_ub_sw,
+                llvm::Intrinsic::x86_avx512_pmaddubs_w_512);
+  const auto sums = for_lanes(lanes, llvm::Intrinsic::x86_sse2_pmadd_wd, llvm::Intrinsic::x86_avx2_pmadd_wd,
+                              llvm::Intrinsic::x86_avx512_pmaddw_d_512);
+  if (pairs == llvm::Intrinsic::not_intrinsic) return nullptr;
+  llvm::Type *bytes = lanes_of(b.getInt8Ty(), 4 * lanes), *shorts = lanes_of(b.getInt16Ty(), 2 * lanes);
+  llvm::Value* products =
+      b.CreateIntrinsic(pairs, {}, {b.CreateBitCast(x, bytes), b.CreateBitCast(y, bytes)});
+  return b.CreateIntrinsic(sums, {}, {products, llvm::ConstantInt::get(shorts, 1)});
+}
+
 /// acc + x . y: one instruction where the machine has it. Else products of 16 bits, even and odd bytes apart:
 /// sums of products of 8 bits fit 32, so this is exact too.
 llvm::Value* add_bytes(llvm::IRBuilder<>& b, const MachineFeatures& features, llvm::Value* acc, Bytes x,
@@ -110,6 +127,8 @@ llvm::Value* add_bytes(llvm::IRBuilder<>& b, const MachineFeatures& features, ll
   if (features.neon_dot && lane_count(acc) == 4) return neon_dot(b, acc, x, y);
   if (features.vnni && instruction != llvm::Intrinsic::not_intrinsic)
     return Vnni(b, instruction).add(acc, x, y);
+  if (features.byte_pairs && x.is_signed && !y.is_signed && y.bits < 8)
+    if (llvm::Value* sum = small_products(b, y.groups, x.groups)) return b.CreateAdd(acc, sum);
   // Added up before, for what follows waits for the accumulator.
   llvm::Value* sum = b.CreateAdd(pair_sums(b, even_bytes(b, x), even_bytes(b, y)),
                                  pair_sums(b, odd_bytes(b, x), odd_bytes(b, y)));
@@ -154,24 +173,30 @@ llvm::Value* Emitter::dot_product(const Binary& e) {
   if (e.op != BinaryOp::kAdd || e.dtype.lanes == 1 || mask_ ||
       !state_.module.getDataLayout().isLittleEndian())
     return nullptr;
-  const std::optional<DotProduct> dot = dot_product_of(e.b);
-  if (!dot || !in_memory(*dot)) return nullptr;
   const bool ints = e.dtype.element() == kInt32;
+  std::optional<DotProduct> dot = dot_product_of(e.b);
+  // The first of a sum that is written out has none before it.
+  const bool is_first = !dot && ints;
+  if (is_first) dot = dot_product_of(Expr(Ref<Binary>(&e)));
+  if (!dot || !in_memory(*dot)) return nullptr;
   DataType same = dot->same->buffer->dtype, each = dot->each->buffer->dtype;
   auto lanes = static_cast<unsigned>(e.dtype.lanes);
   auto loaded = [&](llvm::Type* type, const FlatAccess& at, const tir::Buffer& buffer) {
     return b_.CreateAlignedLoad(type, pointer_to(at, buffer), alignment_of(at, buffer));
   };
-  llvm::Value* acc = value(e.a);
+  llvm::Value* acc = is_first ? llvm::Constant::getNullValue(value_type(e.dtype)) : value(e.a);
   llvm::Value* x = b_.CreateVectorSplat(lanes, loaded(b_.getInt32Ty(), dot->same_at, dot->same->buffer));
   llvm::Value* y = loaded(lanes_of(b_.getInt32Ty(), lanes), dot->each_at, dot->each->buffer);
+  const auto mask = static_cast<uint32_t>((1 << dot->bits) - 1);
+  if (dot->shift) y = b_.CreateLShr(y, static_cast<uint64_t>(dot->shift));
+  if (dot->bits < 8) y = b_.CreateAnd(y, llvm::ConstantInt::get(y->getType(), mask * 0x01010101));
   // Beyond 16 lanes no instruction fits, and the general way takes any number of them.
   if (lanes <= 16)
     for (llvm::Value** v : {&acc, &x, &y}) *v = with_lanes(b_, *v, register_lanes(lanes));
-  llvm::Value* sum = !ints ? add_bfloats(b_, state_.features.bfloat16, acc, x, y)
-                     : same == kInt16
-                         ? add_shorts(b_, acc, x, y)
-                         : add_bytes(b_, state_.features, acc, {x, same == kInt8}, {y, each == kInt8});
+  llvm::Value* sum = !ints            ? add_bfloats(b_, state_.features.bfloat16, acc, x, y)
+                     : same == kInt16 ? add_shorts(b_, acc, x, y)
+                                      : add_bytes(b_, state_.features, acc, {x, same == kInt8},
+                                                  {y, each == kInt8, dot->bits});
   // In one register: the instruction names it.
   if (ints && state_.features.pairs && static_cast<int>(lane_count(sum)) <= state_.target.lanes())
     sum = opaque(b_, sum);

@@ -28,6 +28,7 @@ struct MachineFeatures {
   bool vector_masks = false;     // vmaskmov, vpmaskmov: a mask is a vector whose signs count
   bool vnni = false;             // vpdpbusd for all widths of vectors that the target has
   bool pairs = false;            // vpmaddwd and an addition, for want of vpdpbusd
+  bool byte_pairs = false;       // vpmaddubsw, for all widths of vectors that the target has
   bool bfloat16 = false;         // vdpbf16ps, vcvtneps2bf16
   bool converts_longs = true;    // vectors of integers of 64 bits to floats and back
   bool divides_integers = true;  // vectors of integers

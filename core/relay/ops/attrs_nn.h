@@ -96,6 +96,22 @@ struct DenseAttrs final : AttrsOf<DenseAttrs> {
                  field("weight_layout", &DenseAttrs::weight_layout)};
 };
 
+/// nn.block_dense.
+struct BlockDenseAttrs final : AttrsOf<BlockDenseAttrs> {
+  bool may_round = false;  // the data, to bytes, each block of it with a scale of its own
+  static constexpr auto kName = "BlockDenseAttrs";
+  static constexpr auto kKind = 0;
+  static constexpr auto fields = std::tuple{field("may_round", &BlockDenseAttrs::may_round)};
+};
+
+/// nn.contrib_block_dense_pack: numbers of so many bits lie in bytes, as many as there is room for.
+struct PackedBlockAttrs final : AttrsOf<PackedBlockAttrs> {
+  int64_t bits = 8;
+  static constexpr auto kName = "PackedBlockAttrs";
+  static constexpr auto kKind = 0;
+  static constexpr auto fields = std::tuple{field("bits", &PackedBlockAttrs::bits)};
+};
+
 struct MatmulAttrs final : AttrsOf<MatmulAttrs> {
   std::optional<int64_t> units;
   std::optional<DataType> out_dtype;

@@ -1,4 +1,6 @@
 // Matrix products.
+#include <algorithm>
+
 #include "core/arith/simplify.h"
 #include "core/relay/ops/families.h"
 #include "core/relay/ops/rule.h"
@@ -91,6 +93,96 @@ Buffers block_dense(FuncBuilder& f, const Attrs&, Inputs in, const Type& result)
         const Expr weight = cast(type.dtype, load(in[1], {i.back(), r[0], r[1]}));
         return load(in[0], row) * (weight * load(in[2], {i.back(), r[0]}));
       })};
+}
+
+/// The k-th number of so many bits in a byte, the lowest first.
+Expr digit_of(const Expr& byte, int64_t k, int64_t bits) {
+  const int64_t digits = 8 / bits;
+  const Expr low = k == 0 ? byte : binary(BinaryOp::kShiftRight, byte, imm(kUInt8, k * bits));
+  return k + 1 == digits ? low : binary(BinaryOp::kBitAnd, low, imm(kUInt8, (1 << bits) - 1));
+}
+
+/// Data is bytes (..., K), its scales (..., B), the sums of its chunks (..., C); weights are
+/// (N / x, C, G, x, 4), their scales (N / x, B, x), their zeros the same, or one for all.
+Relation packed_block_type(RelationContext& c, const Attrs& attrs) {
+  const int64_t bits = attrs_as<PackedBlockAttrs>(attrs).bits;
+  for (size_t arg = 0; arg < 6; ++arg)
+    if (!c.tensor(arg)) return Relation::kWaits;
+  const TensorType &data = *c.tensor(0), &scale = *c.tensor(1), &sums = *c.tensor(2), &weight = *c.tensor(3),
+                   &weight_scale = *c.tensor(4), &zero = *c.tensor(5);
+  if (bits != 2 && bits != 4 && bits != 8) mismatch(c, "weights of {} bits, must be of 2, 4 or 8", bits);
+  require_dtype(c, 0, data, kInt8);
+  require_dtype(c, 2, sums, kInt32);
+  require_dtype(c, 3, weight, kUInt8);
+  require_dtype(c, 4, weight_scale, scale.dtype);
+  require_dtype(c, 5, zero, kUInt8);
+  require_rank(c, 3, weight, 5);
+  require_rank(c, 4, weight_scale, 3);
+  require_rank(c, 5, zero, 3);
+  for (size_t arg : {size_t{0}, size_t{1}, size_t{2}})
+    if (c.tensor(arg)->shape.empty() || c.tensor(arg)->shape.size() != data.shape.size())
+      mismatch(c, "argument {} has shape {}, beside data {}", arg + 1, describe(c.tensor(arg)->shape),
+               describe(data.shape));
+  for (size_t arg : {size_t{3}, size_t{4}})
+    if (!has_constant_shape(*c.tensor(arg)))
+      mismatch(c, "argument {} has the open shape {}", arg + 1, describe(c.tensor(arg)->shape));
+  const Ints w = constant_shape(weight), s = constant_shape(weight_scale);
+  if (w[4] != 4 || s[1] < 1 || w[1] % s[1] != 0)
+    mismatch(c, "weights {} of {} blocks must be chunks of groups of 4", describe(weight.shape), s[1]);
+  demand(c, 4, {weight.shape[0], weight_scale.shape[1], weight.shape[3]}, weight_scale.dtype);
+  const bool one_zero =
+      std::all_of(zero.shape.begin(), zero.shape.end(), [](const Expr& e) { return is_int(e, 1); });
+  if (!one_zero) demand(c, 5, weight_scale.shape, kUInt8);
+  const auto ends_with = [&](const TensorType& type, int64_t extent) {
+    const int64_t* last = as_int(type.shape.back());
+    if (last && *last != extent) mismatch(c, "shape {} must end with {}", describe(type.shape), extent);
+  };
+  ends_with(data, w[1] * w[2] * (8 / bits) * w[4]);
+  ends_with(scale, s[1]);
+  ends_with(sums, w[1]);
+  Shape shape = data.shape;
+  shape.back() = Expr(w[0] * w[3]);
+  c.result(tensor_type(shape, scale.dtype));
+  return Relation::kSolved;
+}
+
+/// out[m..., n] = sum over c of scale[m..., b] * (weight_scale[n, b] * (sum over k of data[m..., c, k] *
+/// weight[n, c, k] - zero[n, b] * sums[m..., c])), where chunk c is in block b. What a chunk sums is written
+/// out: groups of four neighbours, which code generation knows as dot products, and whose sums become real
+/// once.
+Buffers packed_block_dense(FuncBuilder& f, const Attrs& attrs, Inputs in, const Type& result) {
+  const TensorType& type = tensor_of(result);
+  const int64_t bits = attrs_as<PackedBlockAttrs>(attrs).bits, digits = 8 / bits;
+  const auto extent = [&](size_t arg, size_t d) { return int_value(in[arg]->shape[d]); };
+  const int64_t blocks = extent(4, 1), chunks = extent(3, 1), groups = extent(3, 2), lanes = extent(3, 3),
+                four = extent(3, 4), chunk = groups * digits * four;
+  Shape reduce{Expr(blocks)};
+  if (chunks > blocks) reduce.push_back(Expr(chunks / blocks));
+  return {f.reduce("block_dense", type.shape, reduce, tir::Combiner::kSum, [&](Vars i, Vars r) {
+    const Expr outer = floordiv(i.back(), Expr(lanes)), lane = floormod(i.back(), Expr(lanes)), block = r[0],
+               c = r.size() > 1 ? block * (chunks / blocks) + r[1] : block;
+    const auto row = [&](const Expr& last) {
+      std::vector<Expr> indices = as_indices(i);
+      indices.back() = last;
+      return indices;
+    };
+    const Expr zero = is_int(in[5]->shape[0], 1) && is_int(in[5]->shape[1], 1) && is_int(in[5]->shape[2], 1)
+                          ? load(in[5], {0, 0, 0})
+                          : load(in[5], {outer, block, lane});
+    // What the zeros add, first: sums go on from there.
+    Expr sum = imm(kInt32, 0) - cast(kInt32, zero) * load(in[2], row(c));
+    for (int64_t g = 0; g < groups * digits; ++g) {
+      Expr group;
+      for (int64_t k = 0; k < four; ++k) {
+        const Expr weight =
+            digit_of(load(in[3], {outer, c, Expr(g % groups), lane, Expr(k)}), g / groups, bits);
+        const Expr term = cast(kInt32, load(in[0], row(c * chunk + (four * g + k)))) * cast(kInt32, weight);
+        group = group ? group + term : term;
+      }
+      sum = sum + group;
+    }
+    return load(in[1], row(block)) * (load(in[4], {outer, block, lane}) * cast(type.dtype, sum));
+  })};
 }
 
 struct Matrix {
@@ -223,8 +315,18 @@ constexpr Op kDenseOps[] = {
      .doc = "data (..., K) times the transpose of integers (N, B, K / B), each times the scale (N, B) of its "
             "block.",
      .args = 3,
+     .attrs = &BlockDenseAttrs::kType,
      .infer = block_dense_type,
      .compute = block_dense,
+     .fusion = Fusion::kAnchor},
+    {.name = "nn.contrib_block_dense_pack",
+     .doc =
+         "block_dense of bytes (..., K) with scales (..., B) and sums (..., C) of their chunks, and packed "
+         "weights (N/x, C, G, x, 4) with scales and zeros (N/x, B, x).",
+     .args = 6,
+     .attrs = &PackedBlockAttrs::kType,
+     .infer = packed_block_type,
+     .compute = packed_block_dense,
      .fusion = Fusion::kAnchor},
     row("nn.matmul", "Matrix product, either side stored transposed.", &MatmulAttrs::kType, matmul_type,
         matmul, &kMatrixProduct),

@@ -71,6 +71,40 @@ TEST(DenseOps, MatchTheDefinition) {
   });
 }
 
+/// Two rows of two blocks of 16, a column of weights from -3 to 12 by two bits or more, in vectors of 2
+/// columns.
+TEST(DenseOps, MultiplyPackedBlocks) {
+  for (int64_t bits : {2, 4, 8}) {
+    SCOPED_TRACE(bits);
+    const int64_t digits = 8 / bits, groups = 4 / digits;
+    const Tensor data = random_tensor({2, 32}, kInt8, 1), scale = random_tensor({2, 2}, kFloat32, 2);
+    const Tensor weight = random_tensor({2, 2, groups, 2, 4}, kUInt8, 3),
+                 weight_scale = random_tensor({2, 2, 2}, kFloat32, 4);
+    Tensor sums = zeros({2, 2}, kInt32);
+    for (int64_t i = 0; i < data.size(); ++i)
+      sums.as<int32_t>()[i / 16] += static_cast<int32_t>(data.integer(i));
+    for (const Tensor& zero : {full({1, 1, 1}, kUInt8, 3), random_tensor({2, 2, 2}, kUInt8, 5)}) {
+      const Tensor result =
+          run_op("nn.contrib_block_dense_pack", attrs<PackedBlockAttrs>([&](auto& a) { a.bits = bits; }),
+                 {data, scale, sums, weight, weight_scale, zero})[0];
+      ASSERT_EQ(result.shape(), (Index{2, 4}));
+      for (int64_t m = 0; m < 2; ++m)
+        for (int64_t n = 0; n < 4; ++n) {
+          double expected = 0;
+          for (int64_t k = 0; k < 32; ++k) {
+            const int64_t block = k / 16, group = k % 16 / 4, lane = (n / 2 * 2 + block) * 2 + n % 2;
+            const int64_t place = (((n / 2 * 2 + block) * groups + group % groups) * 2 + n % 2) * 4 + k % 4;
+            const int64_t number = weight.integer(place) >> (group / groups * bits) & ((1 << bits) - 1);
+            expected += scale.value(2 * m + block) * weight_scale.value(lane) *
+                        static_cast<double>(data.integer(32 * m + k)) *
+                        static_cast<double>(number - zero.integer(zero.size() == 1 ? 0 : lane));
+          }
+          EXPECT_NEAR(result.value(4 * m + n), expected, 1e-3 * std::abs(expected) + 1e-3);
+        }
+    }
+  }
+}
+
 TEST(DenseOps, Refuse) {
   EXPECT_EQ(relation_error("nn.dense", {}, {{2, 3}, {4, 5}}),
             "nn.dense: shapes (2, 3) and (4, 5) do not multiply: 3 is not 5");
