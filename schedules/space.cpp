@@ -124,6 +124,9 @@ constexpr DesignSpace kRows{"rows",
                             "softmax, normalizations, means: all blocks row by row, in vectors along rows "
                             "or across neighbouring ones",
                             has_rows_alone, generate_rows};
+constexpr DesignSpace kShortRows{"short-rows",
+                                 "softmax, normalizations, sums of rows of a few elements: lanes are rows",
+                                 has_short_rows, generate_short_rows};
 constexpr DesignSpace kRowParts{"row-parts",
                                 "the same of fewer rows than cores: block by block, rows in parts",
                                 has_row_parts, generate_row_parts};
@@ -154,9 +157,18 @@ constexpr DesignSpace kOtherRows{
 constexpr DesignSpace kGeneric{"generic",
                                "any program: blocks one by one, outer loops parallel, inner ones vectorized",
                                always, generate_generic};
-constexpr const DesignSpace* kSpaces[] = {&kWinograd,          &kRowParts,    &kRows,     &kScan,
-                                          &kFirstImplicitGemm, &kContraction, &kStrassen, &kOtherImplicitGemm,
-                                          &kVectorReduction,   &kOtherRows,   &kGeneric};
+constexpr const DesignSpace* kSpaces[] = {&kWinograd,
+                                          &kRowParts,
+                                          &kShortRows,
+                                          &kRows,
+                                          &kScan,
+                                          &kFirstImplicitGemm,
+                                          &kContraction,
+                                          &kStrassen,
+                                          &kOtherImplicitGemm,
+                                          &kVectorReduction,
+                                          &kOtherRows,
+                                          &kGeneric};
 }  // namespace
 
 std::span<const DesignSpace* const> design_spaces() { return kSpaces; }

@@ -205,6 +205,10 @@ bool is_constant(const tir::Func& func, const tir::Buffer& buffer);
 bool has_rows(const tir::Func& func, const Target& target);
 void generate_rows(Schedule& schedule, const Target& target, const Policy& policy);
 
+/// The space of schedules whose lanes are rows of a few elements.
+bool has_short_rows(const tir::Func& func, const Target& target);
+void generate_short_rows(Schedule& schedule, const Target& target, const Policy& policy);
+
 /// The space of schedules that give each core a part of a row, where there are fewer rows than cores.
 bool has_row_parts(const tir::Func& func, const Target& target);
 void generate_row_parts(Schedule& schedule, const Target& target, const Policy& policy);

@@ -1,6 +1,8 @@
 // Row by row: all blocks of a program of rows in turn inside the loop over rows, so that a row comes from
 // memory once and what is between the blocks stays in the first-level cache. Where there are fewer rows than
 // cores, block by block, each row in parts.
+#include "schedules/spaces/rows.h"
+
 #include <algorithm>
 #include <bit>
 
@@ -13,8 +15,6 @@ namespace lathe::schedule {
 
 using namespace tir;
 
-namespace {
-/// The loops below `place`, or all of the block's.
 std::vector<LoopHandle> loops_inside(Schedule& s, BlockHandle block, std::optional<LoopHandle> place) {
   std::vector<LoopHandle> inside;
   bool below = !place;
@@ -31,8 +31,6 @@ bool carries_reduction(const Block& block, const For& loop) {
   });
 }
 
-/// Blocks computed where they are used; as a heuristic those with one user, and cheap ones. What costs
-/// something may also be kept for its users.
 void inline_in_rows(Schedule& s, const Policy& policy) {
   // What was decided to stay is not asked about again, though the search for blocks begins anew after each
   // change.
@@ -55,6 +53,16 @@ void inline_in_rows(Schedule& s, const Policy& policy) {
   }
 }
 
+void compute_in_rows(Schedule& s, const std::string& last, LoopHandle place) {
+  std::vector<Ref<Block>> blocks = all_blocks(s.func());
+  // From the last to the first: a block moves to where its readers already are.
+  for (size_t i = blocks.size(); i-- > 0;)
+    if (blocks[i]->name != last) s.compute_at(s.get_block(blocks[i]->name), place);
+  for (const Ref<Block>& block : blocks)
+    if (block->name != last) s.set_scope(s.get_block(block->name), 0, Scope::kLocal);
+}
+
+namespace {
 /// Lanes for that many neighbours: the target's, or as few as hold them all.
 int64_t lanes_for(int64_t extent, const Target& target) {
   auto needed = static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(std::max<int64_t>(extent, 1))));
@@ -135,16 +143,6 @@ RowLoops row_loops(Schedule& s, BlockHandle last, const RowProgram& rows, const 
   if (order.size() > 1) s.reorder(order);
   if (!result.outer.empty()) result.place = result.outer.back();
   return result;
-}
-
-/// All other blocks move to where a row is computed.
-void compute_in_rows(Schedule& s, const std::string& last, LoopHandle place) {
-  std::vector<Ref<Block>> blocks = all_blocks(s.func());
-  // From the last to the first: a block moves to where its readers already are.
-  for (size_t i = blocks.size(); i-- > 0;)
-    if (blocks[i]->name != last) s.compute_at(s.get_block(blocks[i]->name), place);
-  for (const Ref<Block>& block : blocks)
-    if (block->name != last) s.set_scope(s.get_block(block->name), 0, Scope::kLocal);
 }
 
 /// The innermost of `loops` of more than one iteration along which the block runs through neighbours.

@@ -231,6 +231,34 @@ TEST(RowParts, GiveEachCoreSome) {
     EXPECT_NE(std::string_view(spaces_for(func, target).front()->name), "row-parts");
 }
 
+/// More rows than lanes, of a few elements each: a vector has one element of each row.
+TEST(ShortRows, HaveRowsForLanes) {
+  const std::vector<Program> programs = {
+      {"softmax", softmax(37, 5)},
+      {"whole vectors", softmax(32, 3)},
+      {"masked softmax", masked_softmax(40, 7)},
+      {"standardized rows", standardized({2, 35, 3}, 2)},
+      {"largest", reduction({2, 33, 5}, 1, Combiner::kMax)},
+      {"arg max", arg_max(50, 3)},
+  };
+  for (const Target& target : {avx512_target(), avx2_target()})
+    for (const Program& program : programs) {
+      SCOPED_TRACE(program.name);
+      const std::vector<const DesignSpace*> spaces = spaces_for(program.func, target);
+      ASSERT_EQ(std::string_view(spaces.front()->name), "short-rows");
+      Schedule s(program.func);
+      spaces.front()->generate(s, target, {Decide::kHeuristic, Rounding::kNone});
+      SCOPED_TRACE(to_text(s.trace()));
+      expect_sound(program.func, s);
+      expect_sound(program.func, sample(*spaces.front(), program.func, target, 7));
+      for (int64_t lanes : vector_lanes(s.func())) EXPECT_EQ(lanes, target.lanes());
+    }
+  // Of an even number of elements several of a vector are in one lane; few rows have no vectors.
+  EXPECT_NE(std::string_view(spaces_for(softmax(37, 4), avx2_target()).front()->name), "short-rows");
+  for (const tir::Func& func : {softmax(37, 9), softmax(5, 5), less_group_mean(2, 3, 2, 5)})
+    EXPECT_NE(std::string_view(spaces_for(func, avx512_target()).front()->name), "short-rows");
+}
+
 TEST(RowProgram, KnowsWhatIsNone) {
   EXPECT_FALSE(row_program(matmul(16, 16, 16)));
   EXPECT_FALSE(row_program(dense(1, 32, 32)));

@@ -138,11 +138,12 @@ llvm::Value* Emitter::load_strided(const FlatAccess& at, const tir::Buffer& buff
   return result;
 }
 
-/// Lanes that are no neighbours, in the cheapest of five ways: dense loads and shuffles for short strides,
-/// runs of neighbours, two loads where one jump parts them, the gather instruction under a mask, else a load
-/// for each lane.
+/// Lanes that are no neighbours, in the cheapest of six ways: whole short rows, dense loads and shuffles for
+/// short strides, runs of neighbours, two loads where one jump parts them, the gather instruction under a
+/// mask, else a load for each lane.
 llvm::Value* Emitter::gather(const FlatAccess& at, const tir::Buffer& buffer) {
   constexpr int64_t kMostStride = 4;
+  if (const auto rows = short_rows(at, buffer)) return load_short_rows(*rows, buffer);
   if (at.vector_terms.empty() && at.lanes >= 4 && at.lane_stride > 1 && at.lane_stride <= kMostStride)
     return load_strided(at, buffer);
   if (llvm::Value* runs = load_runs(at, buffer)) return runs;

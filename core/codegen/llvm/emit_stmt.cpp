@@ -13,9 +13,15 @@ void Emitter::emit(const tir::Stmt& stmt) {
   if (apart_ && stmt == state_.leading_copy->copy) return emit_leading_copy();
   switch (stmt->kind()) {
     case tir::StmtKind::kSeq:
-      for (const tir::Stmt& s : stmt.as<tir::Seq>()->stmts) {
-        transpose_before(s);
-        emit(s);
+      for (std::span<const tir::Stmt> rest = stmt.as<tir::Seq>()->stmts; !rest.empty();) {
+        if (const auto rows = stored_rows(rest)) {
+          store_short_rows(rest.first(static_cast<size_t>(rows->length)), *rows);
+          rest = rest.subspan(static_cast<size_t>(rows->length));
+          continue;
+        }
+        transpose_before(rest[0]);
+        emit(rest[0]);
+        rest = rest.subspan(1);
       }
       return;
     case tir::StmtKind::kFor:

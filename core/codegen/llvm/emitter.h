@@ -169,6 +169,16 @@ class Emitter {
   llvm::Value* mask_of(llvm::ArrayRef<int> lanes);
   llvm::Value* load_strided(const FlatAccess& at, const tir::Buffer& buffer);
   llvm::Value* gather(const FlatAccess& at, const tir::Buffer& buffer);
+  // emit_rows.cpp
+  /// An element of each of the rows that begin at `first`.
+  struct ShortRows {
+    int length, place;
+    FlatAccess first;
+  };
+  std::optional<ShortRows> short_rows(const FlatAccess& at, const tir::Buffer& buffer) const;
+  llvm::Value* load_short_rows(const ShortRows& rows, const tir::Buffer& buffer);
+  std::optional<ShortRows> stored_rows(std::span<const tir::Stmt> stmts);
+  void store_short_rows(std::span<const tir::Stmt> stores, const ShortRows& rows);
   // emit_runs.cpp
   llvm::Value* load_runs(const FlatAccess& at, const tir::Buffer& buffer);
   llvm::Value* load_broken_line(const FlatAccess& at, const tir::Buffer& buffer);

@@ -1,0 +1,20 @@
+// What the design spaces of rows share (row_program.h).
+#pragma once
+
+#include "schedules/spaces/building_blocks.h"
+
+namespace lathe::schedule {
+
+/// The loops below `place`, or all of the block's.
+std::vector<LoopHandle> loops_inside(Schedule& schedule, BlockHandle block, std::optional<LoopHandle> place);
+
+bool carries_reduction(const tir::Block& block, const tir::For& loop);
+
+/// Blocks computed where they are used; as a heuristic those with one user, and cheap ones. What costs
+/// something may also be kept for its users.
+void inline_in_rows(Schedule& schedule, const Policy& policy);
+
+/// All blocks but `last` move to `place`, where a row is computed.
+void compute_in_rows(Schedule& schedule, const std::string& last, LoopHandle place);
+
+}  // namespace lathe::schedule
