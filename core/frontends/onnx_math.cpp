@@ -120,10 +120,17 @@ Values clip(const Node& node) {
   return {clipped(node.in(0), node.has(1) ? node.in(1) : Value(), node.has(2) ? node.in(2) : Value())};
 }
 
-Values cast(const Node& node) {
-  return {cast_to(node.in(0), dtype_from(static_cast<int32_t>(node.integer("to", 0))))};
+/// The standard leaves open what becomes of a real number that a short integer does not hold. NumPy and ONNX
+/// Runtime take the last bits of the 32 that processors convert to, so that -1 as uint8 is 255.
+Value converted(const Value& value, DataType dtype) {
+  const bool narrows = type_of(value).dtype.is_float() && dtype.is_int() && dtype.bits < 32;
+  return cast_to(narrows ? cast_to(value, kInt32) : value, dtype);
 }
-Values cast_like(const Node& node) { return {cast_to(node.in(0), node.dtype(1))}; }
+
+Values cast(const Node& node) {
+  return {converted(node.in(0), dtype_from(static_cast<int32_t>(node.integer("to", 0))))};
+}
+Values cast_like(const Node& node) { return {converted(node.in(0), node.dtype(1))}; }
 Values identity(const Node& node) { return {node.in(0)}; }
 
 Values dropout(const Node& node) {

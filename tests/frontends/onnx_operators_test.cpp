@@ -335,6 +335,15 @@ TEST(OnnxOperators, ResizesThatDoNotFitAreErrors) {
               HasSubstr("an image of 30 dimensions, must have 24 at most"));
 }
 
+TEST(OnnxOperators, CastsToShortIntegersWrap) {
+  const Tensor x = floats({300, -1, -129.5F, 65543, 12.9F}, {5});
+  const auto to = [&](int64_t type) { return values(run("Cast", {x}, bytes::integer("to", type))[0]); };
+  EXPECT_THAT(to(2), ElementsAre(44, 255, 127, 7, 12));       // uint8
+  EXPECT_THAT(to(3), ElementsAre(44, -1, 127, 7, 12));        // int8
+  EXPECT_THAT(to(5), ElementsAre(300, -1, -129, 7, 12));      // int16
+  EXPECT_THAT(to(6), ElementsAre(300, -1, -129, 65543, 12));  // int32
+}
+
 TEST(OnnxOperators, LoopsAreUnrolled) {
   // total += i; gathers the totals; goes on while total < 4
   std::string body = bytes::graph(
