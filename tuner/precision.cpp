@@ -13,6 +13,7 @@
 #include "core/relay/ops/attrs_tensor.h"
 #include "core/relay/pass.h"
 #include "core/relay/passes/quantize.h"
+#include "core/relay/passes/round_block_products.h"
 #include "core/relay/passes/to_mixed_precision.h"
 #include "core/runtime/executor.h"
 #include "core/runtime/thread_pool.h"
@@ -163,7 +164,7 @@ relay::Module at_precision(const relay::Module& module, Precision precision,
     case Precision::kBFloat16:
       return relay::to_mixed_precision(run(module, kFoldBatchNorms), costs);
     case Precision::kInt8:
-      return quantize_model(module, {}, costs);
+      return relay::let_blocks_round(quantize_model(module, {}, costs));
     case Precision::kFloat64:
       return run(module, kWiden);
   }

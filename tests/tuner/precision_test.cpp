@@ -93,6 +93,28 @@ TEST(Precision, Float64IsNearFloat32) {
   }
 }
 
+/// Weights of blocks lie in few bits already; in 8 bits the data that they multiply may be rounded, too.
+TEST(Precision, LetsProductsOfBlocksRoundIn8Bits) {
+  using namespace relay;
+  auto x = mutate(*make_var("x", tensor_type(Ints{1, 512}, kFloat32)));
+  x->checked_type = x->annotation;
+  const relay::Var input(seal(std::move(x)));
+  const relay::Expr body =
+      typed_call("nn.block_dense", {input, typed_constant(random_tensor({128, 16, 32}, kInt8, 1)),
+                                    typed_constant(random_tensor({128, 16}, kFloat32, 2))});
+  auto function = std::make_unique<relay::Function>();
+  function->params = {input};
+  function->body = body;
+  function->result_type = body->checked_type;
+  const Module module = make_module(seal(std::move(function)));
+  const auto rounds = [&](Precision precision) {
+    return print(at_precision(module, precision, NarrowCosts::none())).find("may_round=True") !=
+           std::string::npos;
+  };
+  EXPECT_TRUE(rounds(Precision::kInt8));
+  EXPECT_FALSE(rounds(Precision::kBFloat16));
+}
+
 TEST(Precision, Float64OfAQuantizedModelIsRefused) {
   relay::Module bytes =
       at_precision(models::build_model("dqn"), Precision::kInt8, relay::NarrowCosts::none());

@@ -189,7 +189,19 @@ class Rounder final : public ExprMutator {
   const Known& known_;
 };
 
+class Permission final : public ExprMutator {
+  Expr visit_call(const Ref<Call>& e) override {
+    Expr rebuilt = visit_default(e);
+    const Call* call = call_of(rebuilt, "nn.block_dense");
+    return call ? typed_call("nn.block_dense", call->args, make<BlockDenseAttrs>(true)) : rebuilt;
+  }
+};
+
 }  // namespace
+
+Module let_blocks_round(const Module& module) {
+  return map_functions(module, [](const Ref<Function>& function) { return Permission().visit_as(function); });
+}
 
 Module round_block_products(const Module& module, const Target& target, const Evaluate& evaluate) {
   std::vector<Expr> wanted;

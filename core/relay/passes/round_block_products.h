@@ -14,4 +14,7 @@ namespace lathe::relay {
 /// REQUIRES: types are inferred; the result has them. Runs before weights become real.
 Module round_block_products(const Module& module, const Target& target, const Evaluate& evaluate);
 
+/// Lets every nn.block_dense round its data. REQUIRES as above; the result has types.
+Module let_blocks_round(const Module& module);
+
 }  // namespace lathe::relay
