@@ -12,11 +12,7 @@ endif()
 set(CMAKE_CXX_FLAGS_RELEASE "-O2")
 find_program(CCACHE ccache)
 if(CCACHE)
-  # The compiler says what a file includes; to preprocess it for that as well makes a first build a tenth slower.
-  # A precompiled header hides its macros and times from ccache, which must be told that this is known.
-  # Paths are kept from the tree's root on, so that a second clone or worktree finds what the first one compiled.
-  set(CMAKE_CXX_COMPILER_LAUNCHER env CCACHE_DEPEND=1 CCACHE_BASEDIR=${CMAKE_SOURCE_DIR} CCACHE_NOHASHDIR=1
-    CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime ${CCACHE})
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_SOURCE_DIR}/cmake/ccache.sh ${CMAKE_SOURCE_DIR})
 endif()
 
 if(CMAKE_CXX_COMPILER_ID STREQUAL GNU)
