@@ -13,6 +13,7 @@
 #include "core/runtime/plan_dims.h"
 #include "core/support/bounded_json.h"
 #include "core/support/error.h"
+#include "core/support/text.h"
 
 namespace lathe::cli {
 namespace {
@@ -74,36 +75,80 @@ Inputs open_inputs(const std::vector<std::string>& files) {
   return inputs;
 }
 
+namespace {
+
+using runtime::Size;
+
+const std::vector<Size>& shape_of_input(const runtime::Plan& plan, size_t i) {
+  return plan.values[static_cast<size_t>(plan.inputs[i].value)].shape;
+}
+
+/// The shape of input `i` where the dimensions are these.
+std::vector<int64_t> shape_at(const runtime::Plan& plan, size_t i, const std::vector<int64_t>& dims) {
+  std::vector<int64_t> values(plan.sizes.size()), shape;
+  runtime::evaluate_sizes(plan.sizes, dims, values);
+  for (const Size size : shape_of_input(plan, i))
+    shape.push_back(runtime::is_open(size) ? values[runtime::entry_of(size)] : size);
+  return shape;
+}
+
+/// A shape that input `i` may have: "1x128".
+std::string example_shape(const runtime::Plan& plan, size_t i) {
+  std::vector<int64_t> dims;
+  for (const runtime::Dimension& dim : plan.dims)
+    dims.push_back(std::clamp<int64_t>(dim.axis == 0 ? 1 : 128, dim.min, dim.max));
+  std::vector<std::string> extents;
+  for (const int64_t extent : shape_at(plan, i, dims)) extents.push_back(std::to_string(extent));
+  return join_text(extents, "x");
+}
+
+[[noreturn]] void refuse_shape(const runtime::Plan& plan, size_t i, const std::vector<int64_t>& shape) {
+  fail("input `{}` has shape {}, must be {}", plan.inputs[i].name, shape_text(shape),
+       open_shape_text(plan, shape_of_input(plan, i)));
+}
+
+/// Dimensions that stand by themselves in the shape of input `i`.
+void read_dims(const runtime::Plan& plan, size_t i, const std::vector<int64_t>& shape,
+               std::vector<int64_t>& dims) {
+  const std::vector<Size>& wanted = shape_of_input(plan, i);
+  if (shape.size() != wanted.size()) refuse_shape(plan, i, shape);
+  for (size_t d = 0; d < shape.size(); ++d) {
+    if (!runtime::is_open(wanted[d])) {
+      if (shape[d] != wanted[d]) refuse_shape(plan, i, shape);
+      continue;
+    }
+    const runtime::SizeEntry& entry = plan.sizes[runtime::entry_of(wanted[d])];
+    if (entry.op != runtime::SizeOp::kDim) continue;
+    int64_t& dim = dims[static_cast<size_t>(entry.a)];
+    if (dim >= 0 && dim != shape[d])
+      fail("dimension {} is {} in input `{}`, and {} in another one",
+           plan.dims[static_cast<size_t>(entry.a)].name, shape[d], plan.inputs[i].name, dim);
+    dim = shape[d];
+  }
+}
+
+}  // namespace
+
 std::vector<int64_t> dims_from(const runtime::Plan& plan, const Shapes& shapes) {
   std::vector<int64_t> dims(plan.dims.size(), -1);
-  for (const auto& [name, shape] : shapes) {
-    const runtime::Port& port = plan.inputs[runtime::find_input(plan, name)];
-    const std::vector<runtime::Size>& wanted = plan.values[static_cast<size_t>(port.value)].shape;
-    if (shape.size() != wanted.size())
-      fail("input `{}` has shape {}, must be {}", name, shape_text(shape), open_shape_text(plan, wanted));
-    for (size_t d = 0; d < shape.size(); ++d) {
-      if (!runtime::is_open(wanted[d])) {
-        if (shape[d] != wanted[d])
-          fail("input `{}` has shape {}, must be {}", name, shape_text(shape), open_shape_text(plan, wanted));
-        continue;
-      }
-      const runtime::SizeEntry& entry = plan.sizes[runtime::entry_of(wanted[d])];
-      if (entry.op != runtime::SizeOp::kDim) continue;
-      int64_t& dim = dims[static_cast<size_t>(entry.a)];
-      if (dim >= 0 && dim != shape[d])
-        fail("dimension {} is {} in input `{}`, and {} in another one",
-             plan.dims[static_cast<size_t>(entry.a)].name, shape[d], name, dim);
-      dim = shape[d];
-    }
-  }
-  for (size_t i = 0; i < dims.size(); ++i)
-    if (const runtime::Dimension& dim = plan.dims[i]; is_of_output(dim)) {
+  for (const auto& [name, shape] : shapes) read_dims(plan, runtime::find_input(plan, name), shape, dims);
+  for (size_t i = 0; i < dims.size(); ++i) {
+    const runtime::Dimension& dim = plan.dims[i];
+    if (is_of_output(dim)) {
       dims[i] = 0;  // the run tells
-    } else if (dims[i] < 0) {
-      const std::string& input = plan.inputs[static_cast<size_t>(dim.input)].name;
-      fail("dimension {} of input `{}` is open: say what it is, as in --shape {}=1x128", dim.name, input,
-           input);
+      continue;
     }
+    const std::string& input = plan.inputs[static_cast<size_t>(dim.input)].name;
+    // Those that expressions tell stand behind all that they are told by.
+    if (const auto given = shapes.find(input); dims[i] < 0 && given != shapes.end())
+      dims[i] = told_dimension(plan, i, given->second[static_cast<size_t>(dim.axis)], dims);
+    if (dims[i] < 0)
+      fail("dimension {} of input `{}` is open: say what it is, as in --shape {}={}", dim.name, input, input,
+           example_shape(plan, static_cast<size_t>(dim.input)));
+  }
+  for (const auto& [name, shape] : shapes)
+    if (const size_t i = runtime::find_input(plan, name); shape_at(plan, i, dims) != shape)
+      refuse_shape(plan, i, shape);
   return dims;
 }
 

@@ -3,9 +3,11 @@
 #include <set>
 #include <string>
 #include <unordered_map>
+#include <utility>
 
 #include "core/arith/only_unknown.h"
 #include "core/arith/simplify.h"
+#include "core/relay/analysis/told_dims.h"
 #include "core/relay/functor.h"
 #include "core/relay/open_shapes.h"
 #include "core/relay/text.h"
@@ -41,24 +43,36 @@ void match(const std::string& name, const TensorType& type, const std::vector<in
   }
 }
 
-/// The same for dimensions that are expressions: of 2 * k, where nothing else tells k, k is half of it.
-void match_expressions(const std::string& name, const TensorType& type, const std::vector<int64_t>& shape,
+/// An expression where all its dimensions that are noted have their values.
+Expr value_of(const Expr& e, const Dims& dims) {
+  VarMap values;
+  for (const auto& [variable, bound] : dims) values[static_cast<const VarNode*>(variable)] = bound.value;
+  return simplify(substitute(e, values));
+}
+
+/// The same for dimensions that are told by expressions: of 2 * k, where nothing else tells k, k is half of
+/// it. Whether there are some.
+bool match_expressions(const std::string& name, const TensorType& type, const std::vector<int64_t>& shape,
                        Dims& dims) {
   const auto is_known = [&](const VarNode* variable) { return dims.count(variable) != 0; };
-  const auto value_of = [&](const Expr& e) {
-    VarMap values;
-    for (const auto& [variable, bound] : dims) values[static_cast<const VarNode*>(variable)] = bound.value;
-    return simplify(substitute(e, values));
-  };
-  for (size_t i = 0; i < shape.size(); ++i) {
-    const Expr& dim = type.shape[i];
-    if (!dim.as<Binary>()) continue;
-    if (const auto unknown = only_unknown(dim, is_known))
-      if (const Expr rest = value_of(unknown->rest); as_int(rest))
+  bool found = false;
+  for (size_t i = 0; i < shape.size(); ++i)
+    if (const auto unknown = only_unknown(type.shape[i], is_known))
+      if (const Expr rest = value_of(unknown->rest, dims); as_int(rest)) {
         dims[unknown->variable] = {unknown->told_by(shape[i], int_value(rest)), name};
-    if (const Expr value = value_of(dim); as_int(value) && int_value(value) != shape[i])
-      fail("input `{}` has shape {}: dimension {} must be {}", name, shape_text(shape), i, relay::print(dim));
-  }
+        found = true;
+      }
+  return found;
+}
+
+/// Throws Error where expressions are not what the shape says.
+void compare_expressions(const std::string& name, const TensorType& type, const std::vector<int64_t>& shape,
+                         const Dims& dims) {
+  for (size_t i = 0; i < shape.size(); ++i)
+    if (const Expr& dim = type.shape[i]; dim.as<Binary>())
+      if (const Expr value = value_of(dim, dims); as_int(value) && int_value(value) != shape[i])
+        fail("input `{}` has shape {}: dimension {} must be {}", name, shape_text(shape), i,
+             relay::print(dim));
 }
 
 /// An input's declared type with the given shape in place of unknown dimensions.
@@ -84,8 +98,12 @@ relay::StatedInput stated(const relay::Var& param, const TensorType& type, const
   relay::StatedInput input{param->name, std::vector<relay::StatedDim>()};
   for (const Expr& dim : type.shape) {
     const IntImm* extent = dim.as<IntImm>();
-    if (const VarNode* symbol = dim.as<VarNode>(); symbol && open.keeps(symbol->name)) continue;
-    input.dims->push_back({dim.as<Any>() ? "?" : relay::print(dim), extent ? extent->value : -1});
+    const relay::StatedDim stated{dim.as<Any>() ? "?" : relay::print(dim), extent ? extent->value : -1,
+                                  dim.as<Binary>() ? dim : Expr()};
+    const std::set<std::string> names = stated.names();
+    const bool stays_open = !names.empty() && std::all_of(names.begin(), names.end(),
+                                                          [&](const auto& name) { return open.keeps(name); });
+    if (!stays_open) input.dims->push_back(stated);
   }
   return input;
 }
@@ -93,13 +111,11 @@ relay::StatedInput stated(const relay::Var& param, const TensorType& type, const
 /// After binding, so that the message is about what is still open.
 void require_known(const Function& main, const OpenDims& open) {
   std::vector<relay::StatedInput> inputs;
-  std::set<std::string> dims;
   for (const relay::Var& param : main.params)
-    if (const TensorType* type = param->annotation.as<TensorType>()) {
+    if (const TensorType* type = param->annotation.as<TensorType>())
       inputs.push_back(stated(param, *type, open));
-      for (const Expr& dim : type->shape)
-        if (const VarNode* symbol = dim.as<VarNode>()) dims.insert(symbol->name);
-    }
+  std::set<std::string> dims;
+  for (const relay::ToldDim& told : relay::told_dims(main)) dims.insert(told.dim->name);
   const std::string message = relay::open_shapes_message(inputs);
   if (message.empty()) return;
   // A misspelt name leaves its dimension open, and the message would be about that.
@@ -139,11 +155,21 @@ relay::Module bind_shapes(const relay::Module& module, const InputShapes& shapes
     match(param->name, *type, shape->second, dims);
     params[param.get()] = relay::make_var(param->name, filled(*type, shape->second));
   }
-  // After all that stand alone.
-  for (const relay::Var& param : main->params)
-    if (auto shape = shapes.find(param->name); shape != shapes.end())
-      if (const TensorType* type = param->annotation.as<TensorType>())
-        match_expressions(param->name, *type, shape->second, dims);
+  const auto for_each_given =
+      [&](FunctionRef<void(const std::string&, const TensorType&, const std::vector<int64_t>&)> f) {
+        for (const relay::Var& param : main->params)
+          if (auto shape = shapes.find(param->name); shape != shapes.end())
+            if (const TensorType* type = param->annotation.as<TensorType>())
+              f(param->name, *type, shape->second);
+      };
+  // After all that stand alone; each may be what another one waits for.
+  for (bool found = true; std::exchange(found, false);)
+    for_each_given([&](const auto& name, const auto& type, const auto& shape) {
+      found |= match_expressions(name, type, shape, dims);
+    });
+  for_each_given([&](const auto& name, const auto& type, const auto& shape) {
+    compare_expressions(name, type, shape, dims);
+  });
   // Two passes: the second also has to reach the symbolic dimensions in the types of the new parameters.
   NodeRef with_params = rewrite(module, [&](const NodeRef& node) {
     auto found = params.find(node.get());

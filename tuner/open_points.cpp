@@ -4,6 +4,7 @@
 #include <set>
 
 #include "core/arith/simplify.h"
+#include "core/relay/analysis/told_dims.h"
 #include "core/relay/passes/infer_type.h"
 #include "core/support/error.h"
 #include "core/support/text.h"
@@ -25,25 +26,6 @@ constexpr int64_t kMostUnbounded = 1 << 20;
 /// Of one kernel: some hundredths of a second, of which a measurement takes some tens, and the unscheduled
 /// program a hundred times as long.
 constexpr double kMostFlops = 2e9, kMostBytes = 256e6;
-
-/// The open dimensions of the types of main's inputs, in order.
-std::vector<Var> open_dims_of(const relay::Function& main) {
-  std::vector<Var> dims;
-  auto add = [&](auto& self, const relay::Type& type) -> void {
-    if (const auto* tuple = type.as<relay::TupleType>())
-      for (const relay::Type& item : tuple->items) self(self, item);
-    const auto* tensor = type.as<relay::TensorType>();
-    if (!tensor) return;
-    for (const Expr& extent : tensor->shape)
-      if (extent.as<VarNode>())
-        if (Var dim = extent.cast<VarNode>(); std::find(dims.begin(), dims.end(), dim) == dims.end())
-          dims.push_back(dim);
-  };
-  for (const relay::Var& param : main.params)
-    if (const relay::Type& type = param->checked_type ? param->checked_type : param->annotation)
-      add(add, type);
-  return dims;
-}
 
 size_t combinations(const std::vector<std::vector<WeightedValue>>& values) {
   size_t count = 1;
@@ -163,7 +145,9 @@ std::string OpenPoints::name(size_t point) const {
 OpenPoints open_points(const relay::Module& fused, const OpenDims& open) {
   const auto main = fused->functions.find("main");
   OpenPoints result;
-  if (main != fused->functions.end()) result.dims = open_dims_of(*main->second);
+  // In the order of the plan's (PlanSizes::define_inputs).
+  if (main != fused->functions.end())
+    for (const relay::ToldDim& told : relay::told_dims(*main->second)) result.dims.push_back(told.dim);
   std::vector<std::string> names;
   for (const Var& dim : result.dims) names.push_back(dim->name);
   require_known(open, names);

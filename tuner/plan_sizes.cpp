@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/arith/simplify.h"
+#include "core/relay/analysis/told_dims.h"
 #include "core/relay/text.h"
 #include "core/tir/own_dims.h"
 #include "schedules/family.h"
@@ -54,20 +55,11 @@ std::optional<SizeOp> size_op(BinaryOp op) {
 }  // namespace
 
 void PlanSizes::define_inputs(const relay::Function& main) {
-  int64_t input = 0;
-  for (const relay::Var& param : main.params) {
-    std::vector<const relay::TensorType*> tensors;
-    flatten(type_of(param), tensors);
-    for (const relay::TensorType* tensor : tensors) {
-      for (size_t axis = 0; tensor && axis < tensor->shape.size(); ++axis) {
-        const VarNode* dim = tensor->shape[axis].as<VarNode>();
-        if (!dim || dims_.count(dim)) continue;
-        dims_[dim] = builder_.dimension(
-            {.name = dim->name, .input = input, .axis = static_cast<int64_t>(axis)}, kTypicalDim);
-      }
-      ++input;
-    }
-  }
+  for (const relay::ToldDim& told : relay::told_dims(main))
+    dims_[told.dim.get()] = builder_.dimension({.name = told.dim->name,
+                                                .input = static_cast<int64_t>(told.tensor),
+                                                .axis = static_cast<int64_t>(told.axis)},
+                                               kTypicalDim);
 }
 
 Size PlanSizes::of(const Expr& given) const {
@@ -77,7 +69,8 @@ Size PlanSizes::of(const Expr& given) const {
   if (dim.as<VarNode>()) {
     auto found = dims_.find(dim.get());
     if (found == dims_.end())
-      fail("the model has a dimension `{}` that no input tells; give inputs with shapes", relay::print(dim));
+      fail("no input's shape tells the dimension `{}`: say what it is, by shapes of inputs",
+           relay::print(dim));
     return found->second;
   }
   const Binary* binary = dim.as<Binary>();

@@ -18,8 +18,7 @@ class PlanSizes {
   /// REQUIRES: `builder` lives as long.
   explicit PlanSizes(runtime::PlanBuilder& builder) : builder_(builder) {}
 
-  /// Makes the dimensions of main's inputs, in the order of these, dimensions of the plan. Throws Error for
-  /// one that stands nowhere by itself, but only as a part of a sum or product: no input tells it.
+  /// Makes the dimensions that main's inputs tell dimensions of the plan, in the order of relay::told_dims().
   void define_inputs(const relay::Function& main);
 
   /// Another one, or one of a kernel, which is this size here.

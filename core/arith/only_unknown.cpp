@@ -1,16 +1,12 @@
 #include "core/arith/only_unknown.h"
 
-#include <algorithm>
-
 #include "core/arith/simplify.h"
 #include "core/support/floor_div.h"
 
 namespace lathe {
 
 int64_t OnlyUnknown::told_by(int64_t value, int64_t rest_value) const {
-  int64_t difference = 0;
-  if (__builtin_sub_overflow(value, rest_value, &difference) || difference < -INT64_MAX) return 0;
-  return std::max<int64_t>(floor_div(difference, coefficient), 0);
+  return linear_root(coefficient, rest_value, value);
 }
 
 std::optional<OnlyUnknown> only_unknown(const Expr& e, FunctionRef<bool(const VarNode*)> is_known) {

@@ -260,7 +260,7 @@ class Importer final : public Surroundings {
         fail("{}: input `{}`: dimension {} is {}, given {}", name_, result.name, i, dim.extent, (*given)[i]);
       if (given) dim.extent = (*given)[i];
       // Settled by another input's shape.
-      if (auto bound = symbols_.find(symbol); dim.named() && bound != symbols_.end())
+      if (auto bound = symbols_.find(symbol); !dim.names().empty() && bound != symbols_.end())
         dim.extent = bound->second;
       result.dims->push_back(std::move(dim));
     }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <unordered_map>
+#include <utility>
 
 #include "core/arith/only_unknown.h"
 #include "core/arith/simplify.h"
@@ -57,8 +58,10 @@ class Extents {
   Ref<Function> run(const Ref<Function>& function) {
     const size_t outer = names_.size();
     std::vector<Binding> first;
+    std::vector<Tensors> tensors;
     for (const Var& param : function->params)
-      match(param, type_of(param), /*known=*/nullptr, check_params_, param->span, first);
+      append_tensors(param, type_of(param), /*known=*/nullptr, param->span, tensors, first);
+    match(tensors, check_params_, first);
     auto copy = mutate(*function);
     copy->body = chain(function->body, std::move(first));
     forget(outer);
@@ -105,7 +108,9 @@ class Extents {
     if (const Function* function = e.as<Function>(); function && !function->attrs.primitive)
       return run(e.cast<Function>());
     if (const MatchCast* cast = e.as<MatchCast>()) {
-      match(cast->value, cast->type, type_of(cast->value), /*check=*/true, e->span, done);
+      std::vector<Tensors> tensors;
+      append_tensors(cast->value, cast->type, type_of(cast->value), e->span, tensors, done);
+      match(tensors, /*check=*/true, done);
       return cast->value;
     }
     if (is_open_range(e)) return range(e, done);
@@ -131,40 +136,48 @@ class Extents {
     return a && b ? scalar(op, {a, b}, done) : Expr();
   }
 
-  /// Gives values to the dimensions of `type` that have none; with `check`, compares the others. `known`:
-  /// what the value's type says, or null.
-  void match(const Expr& value, const Type& type, const Type& known, bool check, const Span& span,
-             std::vector<Binding>& done) {
-    std::vector<Tensors> tensors;
-    append_tensors(value, type, known, tensors, done);
-    std::vector<std::vector<bool>> is_new;
+  /// A tensor of a value, what its type says, and what the value's own does, or null.
+  struct Tensors {
+    Expr value;
+    const TensorType *type, *known;
+    Span span;
+    std::vector<bool> is_new = {};  // of the dimensions, which ones the tensor gives a value
+  };
+
+  /// Gives values to the dimensions of the types that have none; with `check`, compares the others.
+  void match(std::vector<Tensors>& tensors, bool check, std::vector<Binding>& done) {
     // Variables first: an expression may stand before the dimension that tells its variable.
-    for (const Tensors& each : tensors) {
-      is_new.emplace_back(each.type->shape.size());
+    for (Tensors& each : tensors) {
+      each.is_new.resize(each.type->shape.size());
       for (size_t axis = 0; axis < each.type->shape.size(); ++axis) {
         const Dim& dim = each.type->shape[axis];
         if (!dim.as<lathe::VarNode>() || values_.count(dim.get())) continue;
         name(dim.as<lathe::VarNode>(), extent_of(each.value, static_cast<int64_t>(axis)), done);
-        is_new.back()[axis] = true;
+        each.is_new[axis] = true;
       }
     }
-    for (const Tensors& each : tensors)
-      for (size_t axis = 0; axis < each.type->shape.size(); ++axis)
-        match_only_unknown(each.type->shape[axis], each.value, axis, done);
-    for (size_t i = 0; check && i < tensors.size(); ++i) compare(tensors[i], is_new[i], span, done);
+    // Each may be what another one waits for.
+    for (bool found = true; std::exchange(found, false);)
+      for (const Tensors& each : tensors)
+        for (size_t axis = 0; axis < each.type->shape.size(); ++axis)
+          found |= match_only_unknown(each.type->shape[axis], each.value, axis, done);
+    if (!check) return;
+    for (const Tensors& each : tensors) compare(each, done);
   }
 
   /// Of 2 * k + m, where m has a value: k, rounded down, and never negative. That it comes out even is
-  /// compared where dimensions are. The interpreter does the same (relay/interpret/dims.cpp).
-  void match_only_unknown(const Dim& dim, const Expr& value, size_t axis, std::vector<Binding>& done) {
+  /// compared where dimensions are. The interpreter does the same (relay/interpret/dims.cpp). Whether there
+  /// is such a k.
+  bool match_only_unknown(const Dim& dim, const Expr& value, size_t axis, std::vector<Binding>& done) {
     const auto unknown =
         only_unknown(dim, [&](const lathe::VarNode* variable) { return values_.count(variable) != 0; });
     const Expr rest = unknown ? value_of(unknown->rest, done) : Expr();
-    if (!rest) return;
+    if (!rest) return false;
     const Expr extent = bound("n", extent_of(value, static_cast<int64_t>(axis)), done);
     const Expr difference = scalar("subtract", {extent, rest}, done);
     const Expr quotient = scalar("floor_divide", {difference, number(unknown->coefficient)}, done);
     name(unknown->variable, typed_call("maximum", {quotient, number(0)}), done);
+    return true;
   }
 
   /// From here on, to the end of its branch, the variable has this value.
@@ -173,30 +186,25 @@ class Extents {
     names_.push_back(variable);
   }
 
-  struct Tensors {
-    Expr value;
-    const TensorType *type, *known;
-  };
-
-  static void append_tensors(const Expr& value, const Type& type, const Type& known,
+  static void append_tensors(const Expr& value, const Type& type, const Type& known, const Span& span,
                              std::vector<Tensors>& tensors, std::vector<Binding>& done) {
     if (const TensorType* tensor = type.as<TensorType>())
-      return tensors.push_back({value, tensor, known.as<TensorType>()});
+      return tensors.push_back({value, tensor, known.as<TensorType>(), span});
     const TupleType *tuple = type.as<TupleType>(), *known_tuple = known.as<TupleType>();
     if (!tuple || !type_of(value).as<TupleType>()) return;
     for (size_t i = 0; i < tuple->items.size(); ++i) {
       const Expr item = bound("t", typed_projection(value, static_cast<int64_t>(i)), done);
-      append_tensors(item, tuple->items[i], known_tuple ? known_tuple->items[i] : Type(), tensors, done);
+      append_tensors(item, tuple->items[i], known_tuple ? known_tuple->items[i] : Type(), span, tensors,
+                     done);
     }
   }
 
-  void compare(const Tensors& tensor, const std::vector<bool>& is_new, const Span& span,
-               std::vector<Binding>& done) {
+  void compare(const Tensors& tensor, std::vector<Binding>& done) {
     std::vector<Expr> args{tensor.value};
     bool any = false;
-    for (size_t axis = 0; axis < is_new.size(); ++axis) {
+    for (size_t axis = 0; axis < tensor.is_new.size(); ++axis) {
       const Dim& dim = tensor.type->shape[axis];
-      const bool holds = is_new[axis] || dim.as<Any>() ||
+      const bool holds = tensor.is_new[axis] || dim.as<Any>() ||
                          (tensor.known && !tensor.known->shape[axis].as<Any>() &&
                           prove_equal(tensor.known->shape[axis], dim));
       Expr wanted = holds ? Expr() : value_of(dim, done);
@@ -205,7 +213,7 @@ class Extents {
     }
     if (!any) return;
     auto check = mutate(*make<Call>(op_expr("match_shape"), std::move(args)));
-    check->span = span;
+    check->span = tensor.span;
     check->checked_type = type_of(tensor.value);
     bound("_", seal(std::move(check)), done);
   }

@@ -2,7 +2,10 @@
 
 #include <algorithm>
 #include <map>
+#include <utility>
 
+#include "core/arith/only_unknown.h"
+#include "core/arith/simplify.h"
 #include "core/support/error.h"
 #include "core/support/text.h"
 
@@ -20,18 +23,36 @@ std::string stated_shape(const StatedInput& input) {
 /// A likely extent, for the example: one item of a batch, an image's side, a sequence's length.
 int64_t example_extent(size_t axis, size_t rank) { return axis == 0 ? 1 : rank >= 4 ? 224 : 128; }
 
-bool has_name(const StatedInput& input, const std::string& name) {
-  return input.dims && std::any_of(input.dims->begin(), input.dims->end(),
-                                   [&](const StatedDim& dim) { return dim.named() && dim.text == name; });
+/// The dimensions that some inputs tell, by name.
+std::set<std::string> told_by(const std::vector<StatedInput>& inputs) {
+  std::set<std::string> told;
+  const auto for_each_dim = [&](FunctionRef<void(const StatedDim&)> f) {
+    for (const StatedInput& input : inputs)
+      if (input.dims) std::for_each(input.dims->begin(), input.dims->end(), f);
+  };
+  for_each_dim([&](const StatedDim& dim) {
+    if (!dim.size) told.merge(dim.names());
+  });
+  const auto is_told = [&](const lathe::VarNode* dim) { return told.count(dim->name) != 0; };
+  // Each may be what another one waits for.
+  for (bool found = true; std::exchange(found, false);)
+    for_each_dim([&](const StatedDim& dim) {
+      if (const auto unknown = dim.size ? only_unknown(dim.size, is_told) : std::nullopt)
+        found |= told.insert(unknown->variable->name).second;
+    });
+  return told;
 }
 
-/// The others settle all its dimensions.
-bool follows_from(const StatedInput& input, const std::vector<StatedInput>& others) {
+/// The others of `all` settle all its dimensions.
+bool follows_from(const StatedInput& input, const std::vector<StatedInput>& all) {
+  std::vector<StatedInput> others;
+  std::copy_if(all.begin(), all.end(), std::back_inserter(others),
+               [&](const StatedInput& other) { return other.name != input.name; });
+  const std::set<std::string> told = told_by(others);
   return input.dims && std::all_of(input.dims->begin(), input.dims->end(), [&](const StatedDim& dim) {
+           const std::set<std::string> names = dim.names();
            return !dim.open() ||
-                  (dim.named() && std::any_of(others.begin(), others.end(), [&](const auto& other) {
-                     return other.name != input.name && has_name(other, dim.text);
-                   }));
+                  (!names.empty() && std::includes(told.begin(), told.end(), names.begin(), names.end()));
          });
 }
 
@@ -43,24 +64,75 @@ std::string quoted(const std::string& word) {
   return plain ? word : "'" + word + "'";
 }
 
+/// Extents that fit together, of the inputs in order.
+class ExampleExtents {
+ public:
+  explicit ExampleExtents(const std::vector<StatedInput>& inputs) {
+    // Those that stand by themselves first: the others follow from them.
+    for (const bool alone : {true, false})
+      for (const StatedInput& input : inputs)
+        for (size_t i = 0; input.dims && i < input.dims->size(); ++i)
+          if (const StatedDim& dim = (*input.dims)[i]; dim.open() && !dim.size == alone)
+            choose(dim, example_extent(i, input.dims->size()));
+  }
+
+  int64_t operator()(const StatedDim& dim, int64_t likely) const {
+    if (!dim.open()) return dim.extent;
+    if (dim.size) return size_of(dim.size);
+    const auto found = chosen_.find(dim.text);
+    return found == chosen_.end() ? likely : found->second;
+  }
+
+ private:
+  int64_t size_of(const lathe::Expr& size) const {
+    const lathe::Expr value = simplify(rewrite(size, [&](const NodeRef& node) {
+                                         const lathe::VarNode* dim = node.as<lathe::VarNode>();
+                                         return dim ? NodeRef(lathe::Expr(chosen_.at(dim->name))) : node;
+                                       }).cast<ExprNode>());
+    return as_int(value) ? std::max<int64_t>(int_value(value), 0) : 1;
+  }
+
+  void choose(const StatedDim& dim, int64_t likely) {
+    if (!dim.size) {
+      if (dim.text != "?") chosen_.try_emplace(dim.text, likely);
+      return;
+    }
+    const auto unknown = only_unknown(
+        dim.size, [&](const lathe::VarNode* variable) { return chosen_.count(variable->name) != 0; });
+    // As near to what is likely as it comes, and not nothing.
+    if (unknown)
+      chosen_[unknown->variable->name] =
+          std::max<int64_t>(unknown->told_by(likely, size_of(unknown->rest)), 1);
+    for (const std::string& name : dim.names()) chosen_.try_emplace(name, likely);
+  }
+
+  std::map<std::string, int64_t> chosen_;  // by the names of dimensions
+};
+
 /// " --shape x=1x128x4" for each.
 std::string example_flags(const std::vector<StatedInput>& inputs) {
-  std::map<std::string, int64_t> chosen;  // extents of named dimensions
+  const ExampleExtents extent_of(inputs);
   std::string flags;
   for (const StatedInput& input : inputs) {
     std::vector<std::string> extents;
-    for (size_t i = 0; input.dims && i < input.dims->size(); ++i) {
-      const StatedDim& dim = (*input.dims)[i];
-      int64_t extent = dim.open() ? example_extent(i, input.dims->size()) : dim.extent;
-      if (dim.named()) extent = chosen.try_emplace(dim.text, extent).first->second;
-      extents.push_back(std::to_string(extent));
-    }
+    for (size_t i = 0; input.dims && i < input.dims->size(); ++i)
+      extents.push_back(std::to_string(extent_of((*input.dims)[i], example_extent(i, input.dims->size()))));
     flags += " --shape " + quoted(input.name + "=" + (input.dims ? join_text(extents, "x") : "1x3x224x224"));
   }
   return flags;
 }
 
 }  // namespace
+
+std::set<std::string> StatedDim::names() const {
+  if (!open() || text == "?") return {};
+  if (!size) return {text};
+  std::set<std::string> names;
+  post_order(size, [&](const NodeRef& node) {
+    if (const lathe::VarNode* dim = node.as<lathe::VarNode>()) names.insert(dim->name);
+  });
+  return names;
+}
 
 bool StatedInput::open() const {
   return !dims || std::any_of(dims->begin(), dims->end(), [](const StatedDim& dim) { return dim.open(); });

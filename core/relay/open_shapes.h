@@ -2,19 +2,23 @@
 #pragma once
 
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
+
+#include "core/arith/expr.h"
 
 namespace lathe::relay {
 
 /// A dimension of an input, as its model states it.
 struct StatedDim {
-  std::string text;     // "224", a name ("n"), or "?"
+  std::string text;     // "224", a name ("n"), "2 * k", or "?"
   int64_t extent = -1;  // -1: open
+  lathe::Expr size{};   // of one that is made of others: by their names; else null
 
   bool open() const { return extent < 0; }
-  /// Open, and settled by another input that has a dimension of this name.
-  bool named() const { return open() && text != "?"; }
+  /// The open dimensions that it is made of, mostly one: what tells all of them settles it.
+  std::set<std::string> names() const;
 };
 
 struct StatedInput {

@@ -32,15 +32,26 @@ bool fits(std::span<const int64_t> shape, const std::vector<Size>& wanted) {
                     [](int64_t have, Size want) { return is_open(want) || have == want; });
 }
 
+/// ", which is (2 * k)": what a shape of numbers is in dimensions, where they do not stand by themselves.
+std::string meaning(const Plan& open, const std::vector<Size>& shape) {
+  const bool stands_alone = std::all_of(shape.begin(), shape.end(), [&](Size size) {
+    return !is_open(size) || open.sizes[entry_of(size)].op == SizeOp::kDim;
+  });
+  return stands_alone ? "" : ", which is " + open_shape_text(open, shape);
+}
+
+/// `open`: where `plan` is one that some values of its dimensions have made.
 void require_type(const char* kind, const Port& port, const Plan& plan, std::span<const int64_t> shape,
-                  DataType dtype) {
+                  DataType dtype, const Plan* open = nullptr) {
   const Value& value = plan.values[static_cast<size_t>(port.value)];
   if (!fits(shape, value.shape) || dtype != value.dtype)
-    fail("{} `{}` is {} {}, must be {} {}", kind, port.name, to_string(dtype), shape_text(shape),
-         to_string(value.dtype), open_shape_text(plan, value.shape));
+    fail("{} `{}` is {} {}, must be {} {}{}", kind, port.name, to_string(dtype), shape_text(shape),
+         to_string(value.dtype), open_shape_text(plan, value.shape),
+         open ? meaning(*open, open->values[static_cast<size_t>(port.value)].shape) : "");
 }
-void require_type(const char* kind, const Port& port, const Plan& plan, const Tensor& tensor) {
-  require_type(kind, port, plan, tensor.shape(), tensor.dtype());
+void require_type(const char* kind, const Port& port, const Plan& plan, const Tensor& tensor,
+                  const Plan* open = nullptr) {
+  require_type(kind, port, plan, tensor.shape(), tensor.dtype(), open);
 }
 
 RoomyPages allocate_arena(const Plan& plan, int64_t needed, int64_t wished) {
@@ -110,11 +121,13 @@ void Executor::follow_inputs() {
   const Plan& open = module_->plan();
   for (size_t i = 0; i < open.dims.size(); ++i)
     if (!is_of_output(open.dims[i]))  // others are as in the last run until this one knows better
-      next_dims_[i] = inputs_[static_cast<size_t>(open.dims[i].input)]
-                          .bound.shape()[static_cast<size_t>(open.dims[i].axis)];
+      next_dims_[i] = told_dimension(open, i,
+                                     inputs_[static_cast<size_t>(open.dims[i].input)]
+                                         .bound.shape()[static_cast<size_t>(open.dims[i].axis)],
+                                     next_dims_);
   set_dims(next_dims_);
   for (size_t i = 0; i < inputs_.size(); ++i)
-    require_type("input", plan().inputs[i], plan(), inputs_[i].bound);
+    require_type("input", plan().inputs[i], plan(), inputs_[i].bound, &open);
   for (size_t i = 0; i < outputs_.size() && !machine_; ++i)
     if (outputs_[i].bound.defined())  // those of a program are looked at when it has run
       require_type("output", plan().outputs[i], plan(), outputs_[i].bound);

@@ -41,7 +41,8 @@ class Checker {
           !names.insert(plan_.inputs[i].name).second)
         fail("module: input {} (`{}`) is not a proper input", i, plan_.inputs[i].name);
     }
-    for (size_t i = 0; i < plan_.dims.size(); ++i) check_dimension(i);
+    const std::vector<int64_t> latest = latest_dimensions();
+    for (size_t i = 0; i < plan_.dims.size(); ++i) check_dimension(i, latest);
     for (const Port& output : plan_.outputs) value_at(plan_, output.value);
     check_over();
     for (const Requirement& each : plan_.requirements) known(each.holds);
@@ -87,8 +88,18 @@ class Checker {
     return all_known ? std::optional(bytes) : std::nullopt;
   }
 
-  /// It is read from where it stands by itself.
-  void check_dimension(size_t i) const {
+  /// Of each size the last of the dimensions that it is made of; -1 where there are none.
+  std::vector<int64_t> latest_dimensions() const {
+    std::vector<int64_t> latest;
+    for (const SizeEntry& entry : plan_.sizes) {
+      const auto of = [&](Size operand) { return is_open(operand) ? latest[entry_of(operand)] : -1; };
+      latest.push_back(entry.op == SizeOp::kDim ? entry.a : std::max(of(entry.a), of(entry.b)));
+    }
+    return latest;
+  }
+
+  /// An input tells it by a size of it and of those before it, an output where it stands by itself.
+  void check_dimension(size_t i, const std::vector<int64_t>& latest) const {
     const Dimension& dim = plan_.dims[i];
     const std::vector<Port>& ports = is_of_output(dim) ? plan_.outputs : plan_.inputs;
     const int64_t number = is_of_output(dim) ? of_output(dim.input) : dim.input;
@@ -99,8 +110,9 @@ class Checker {
     const Value* port = proper ? &value_at(plan_, ports[static_cast<size_t>(number)].value) : nullptr;
     proper = proper && dim.axis >= 0 && dim.axis < static_cast<int64_t>(port->shape.size());
     const Size size = proper ? port->shape[static_cast<size_t>(dim.axis)] : 0;
-    if (!proper || known(size) ||
-        plan_.sizes[entry_of(size)] != SizeEntry{SizeOp::kDim, static_cast<int64_t>(i), 0})
+    const auto number_of_it = static_cast<int64_t>(i);
+    if (!proper || known(size) || latest[entry_of(size)] != number_of_it ||
+        (is_of_output(dim) && plan_.sizes[entry_of(size)] != SizeEntry{SizeOp::kDim, number_of_it, 0}))
       fail("module: dimension {} (`{}`) is not a proper dimension", i, dim.name);
   }
 

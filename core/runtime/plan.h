@@ -36,8 +36,9 @@ struct Value {
   int64_t bytes() const { return shape_size(shape) * dtype.bytes(); }
 };
 
-/// A dimension that the model leaves open: what `axis` of input number `input` is in a run; or of an output
-/// (of_output) that a program has computed.
+/// A dimension that the model leaves open: what `axis` of input number `input` is in a run, or tells where it
+/// is a size of this dimension and of those before it (told_dimension, plan_dims.h); or what an axis of an
+/// output (of_output) is that a program has computed.
 struct Dimension {
   std::string name;
   int64_t input = 0, axis = 0;

@@ -6,6 +6,7 @@
 #include <array>
 
 #include "core/support/error.h"
+#include "core/support/floor_div.h"
 
 namespace lathe::runtime {
 
@@ -48,6 +49,34 @@ void bind_dims(const Plan& open, std::span<const int64_t> dims, Plan& bound) {
   bound.sizes.clear();
   bound.requirements.clear();
   check_numbers(bound);
+}
+
+Size size_at(const Plan& open, size_t i) {
+  const Dimension& dim = open.dims[i];
+  const Port& port = is_of_output(dim) ? open.outputs[static_cast<size_t>(of_output(dim.input))]
+                                       : open.inputs[static_cast<size_t>(dim.input)];
+  return open.values[static_cast<size_t>(port.value)].shape[static_cast<size_t>(dim.axis)];
+}
+
+bool stands_alone(const Plan& open, size_t i) {
+  return open.sizes[entry_of(size_at(open, i))].op == SizeOp::kDim;
+}
+
+int64_t told_dimension(const Plan& open, size_t i, int64_t extent, std::span<const int64_t> dims) {
+  if (stands_alone(open, i)) return extent;
+  const size_t entry = entry_of(size_at(open, i));
+  std::vector<int64_t> values(entry + 1), known(dims.begin(), dims.begin() + static_cast<std::ptrdiff_t>(i));
+  known.resize(open.dims.size());
+  // What the compiler wrote is linear in it, so that two values say it all.
+  const auto size_where_it_is = [&](int64_t value) {
+    known[i] = value;
+    evaluate_sizes(std::span(open.sizes).first(entry + 1), known, values);
+    return values[entry];
+  };
+  const int64_t rest = size_where_it_is(0);
+  int64_t coefficient = 0;
+  if (__builtin_sub_overflow(size_where_it_is(1), rest, &coefficient) || coefficient == 0) return 0;
+  return linear_root(coefficient, rest, extent);
 }
 
 bool has_open_inputs(const Plan& plan) {

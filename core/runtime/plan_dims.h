@@ -15,6 +15,15 @@ namespace lathe::runtime {
 /// only. REQUIRES: `open` has been checked.
 void bind_dims(const Plan& open, std::span<const int64_t> dims, Plan& bound);
 
+/// The size that stands at the place of dimension `i`, in the shape of an input or an output. REQUIRES:
+/// `open` has been checked.
+Size size_at(const Plan& open, size_t i);
+/// Whether that is the dimension itself, not an expression of it.
+bool stands_alone(const Plan& open, size_t i);
+/// Dimension `i` in a run in which its place is of this extent, and the dimensions before it are as `dims`
+/// says: of 2 * k half of it. That the shape comes out with it is for the caller to compare.
+int64_t told_dimension(const Plan& open, size_t i, int64_t extent, std::span<const int64_t> dims);
+
 /// Whether inputs may be of several shapes: a dimension is open that no output tells.
 bool has_open_inputs(const Plan& plan);
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 
 namespace lathe {
@@ -11,6 +12,14 @@ inline int64_t floor_div(int64_t a, int64_t b) { return a / b - (a % b != 0 && (
 inline int64_t floor_mod(int64_t a, int64_t b) {
   const int64_t rest = a % b;
   return rest != 0 && (rest < 0) != (b < 0) ? rest + b : rest;
+}
+
+/// The size that x is where coefficient * x + rest is `value`: rounded down, and never negative. That it
+/// comes out even is for the caller to compare. REQUIRES: coefficient != 0.
+inline int64_t linear_root(int64_t coefficient, int64_t rest, int64_t value) {
+  int64_t difference = 0;
+  if (__builtin_sub_overflow(value, rest, &difference) || difference < -INT64_MAX) return 0;
+  return std::max<int64_t>(floor_div(difference, coefficient), 0);
 }
 
 }  // namespace lathe

@@ -59,6 +59,58 @@ TEST_F(OpenShapesCommand, ASumOfTwoOpenDimensionsCompiles) {
   }
 }
 
+TEST_F(OpenShapesCommand, AnExpressionOfAnInputTellsItsDimension) {
+  const std::string model = folder_ / "pairs.relay", module = folder_ / "pairs.lathe";
+  // A graph, and a program.
+  for (const char* text : {"def @main(%x: Tensor[(2 * k + m), float32], %w: Tensor[(m), float32]) {"
+                           " (tanh(%x), sum(%x), %w) }",
+                           "def @main(%x: Tensor[(2 * k + m), float32], %w: Tensor[(m), float32]) {"
+                           " if (sum(%w) < 1e9f) { (tanh(%x), sum(%x), %w) } else { (%x, 0f, %w) } }"}) {
+    write_file(model, text);
+    const Finished untold = tune("run --untuned --model " + model);
+    EXPECT_EQ(untold.code, 2);
+    EXPECT_THAT(untold.output, HasSubstr("`x` is [2 * k + m], `w` is [m]; say what they are, as in --shape "
+                                         "x=3 --shape w=1\n"));
+    const Finished compiled =
+        tune("compile --untuned --open k=1..64 --open m --model " + model + " --out " + module);
+    ASSERT_EQ(compiled.code, 0) << compiled.output;
+    EXPECT_THAT(compiled.output, HasSubstr("open: m of `w`, k of `x` (1..64)"));
+    const std::string shapes = "run --model " + module;
+    for (const auto& [given, said] : {std::pair(" --shape x=9 --shape w=3", "output_0: float32 (9)"),
+                                      std::pair(" --shape x=129 --shape w=1", "output_0: float32 (129)")}) {
+      const Finished finished = tune(shapes + given);
+      EXPECT_EQ(finished.code, 0) << finished.output;
+      EXPECT_THAT(finished.output, HasSubstr(said));
+    }
+    for (const auto& [given, said] :
+         {std::pair(" --shape x=9 --shape w=4", "input `x` has shape (9), must be ((2 * k + m))"),
+          std::pair(" --shape x=200 --shape w=2", "dimension k is 99, the model was compiled for 1 to 64"),
+          std::pair(" --shape x=2 --shape w=4", "must be ((2 * k + m))"),
+          std::pair("", "dimension m of input `w` is open: say what it is, as in --shape w=1")}) {
+      const Finished refused = tune(shapes + given);
+      EXPECT_EQ(refused.code, 2) << given << refused.output;
+      EXPECT_THAT(refused.output, HasSubstr(said));
+    }
+  }
+}
+
+/// Of programs, too: the second input tells what the first one's size waits for.
+TEST_F(OpenShapesCommand, AnExpressionWaitsForALaterInput) {
+  const std::string model = folder_ / "waits.relay", module = folder_ / "waits.lathe";
+  write_file(model, R"(
+def @main(%x: Tensor[(2 * k + m), float32], %w: Tensor[(m), float32]) {
+  let %rows = match_cast(first_rows(%x, extent(%w, axis=0)), Tensor[(k), float32]);
+  sum(%rows)
+}
+)");
+  ASSERT_EQ(tune("compile --untuned --open all --model " + model + " --out " + module).code, 0);
+  const std::string shapes = "run --model " + module;
+  EXPECT_EQ(tune(shapes + " --shape x=9 --shape w=3").code, 0);
+  const Finished refused = tune(shapes + " --shape x=9 --shape w=1");
+  EXPECT_EQ(refused.code, 2) << refused.output;
+  EXPECT_THAT(refused.output, HasSubstr("the shape is (1), (4) is expected"));
+}
+
 /// It has no compiler, and its help no page for its main job.
 TEST_F(OpenShapesCommand, TheRunnerTakesShapesToo) {
   ASSERT_EQ(compile(" --untuned --open n --open m").code, 0);

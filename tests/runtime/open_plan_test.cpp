@@ -105,6 +105,40 @@ TEST(OpenPlan, ReusesMemoryWhateverTheSize) {
   }
 }
 
+/// Of x: (2 * k + m) and w: (m).
+TEST(OpenPlan, AnExpressionTellsItsDimension) {
+  PlanBuilder builder;
+  const Size m = builder.dimension({.name = "m", .input = 1}, 64), k = builder.dimension({.name = "k"}, 64);
+  const Size all = builder.size(SizeOp::kAdd, builder.size(SizeOp::kMul, 2, k), m);
+  const int64_t x = builder.input("x", {{all}, kFloat32});
+  builder.input("w", {{m}, kFloat32});
+  builder.output("y", builder.call({.kernel = "twice_open",
+                                    .args = {x},
+                                    .results = {{{all}, kFloat32}},
+                                    .workspace_bytes = builder.size(SizeOp::kMul, 4, all),
+                                    .dims = {all}})[0]);
+  ModuleImage image = builder.finish();
+  image.library = test_kernels();
+  ASSERT_EQ(parse_plan(plan_text(image.plan)).dims[1].name, "k");
+  EXPECT_EQ(told_dimension(image.plan, 1, 13, std::vector<int64_t>{3, 0}), 5);
+  EXPECT_EQ(told_dimension(image.plan, 1, 2, std::vector<int64_t>{3, 0}), 0) << "no size is negative";
+  image.plan.dims[1].max = 100;
+  Executor executor(Module::from_image(image), serial_parallel());
+  for (int64_t few : {1, 4})
+    for (int64_t pairs : {0, 1, 7, 100}) {
+      executor.set_input(0, ones(2 * pairs + few));
+      executor.set_input(1, ones(few));
+      executor.run();
+      ASSERT_EQ(executor.output(0).shape(), std::vector<int64_t>{2 * pairs + few});
+      EXPECT_EQ(executor.output(0).as<float>()[2 * pairs], 2.0f);
+    }
+  executor.set_input(0, ones(9));
+  EXPECT_EQ(thrown_by([&] { executor.run(); }),
+            "input `x` is float32 (9), must be float32 (8), which is ((2 * k + m))");
+  executor.set_input(0, ones(206));
+  EXPECT_EQ(thrown_by([&] { executor.run(); }), "dimension k is 101, the model was compiled for 0 to 100");
+}
+
 TEST(OpenPlan, BoundOutputsAreWrittenInPlaceAndHaveToFit) {
   Executor executor(Module::from_image(open_image(1)), serial_parallel());
   Tensor y({6}, kFloat32);

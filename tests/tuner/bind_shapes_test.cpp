@@ -49,6 +49,38 @@ TEST(BindShapes, SaysWhatDoesNotFit) {
   EXPECT_EQ(error_of({{"d", {5}}}), "the model has no input `d`; did you mean `a`?");
 }
 
+/// The type of x with sizes of its own, and what is said of it when nothing is given.
+std::string said_of(std::vector<std::vector<Expr>> shapes, const OpenDims& open = {}) {
+  std::vector<relay::Var> params;
+  for (std::vector<Expr>& shape : shapes)
+    params.push_back(relay::make_var(std::string(1, static_cast<char>('x' + params.size())),
+                                     relay::tensor_type(std::move(shape), kFloat32)));
+  const auto module = relay::make_module(
+      make<Function>(std::vector<relay::TypeVar>(), params, relay::Type(), relay::Expr(params[0])));
+  const std::string said = thrown_by([&] { bind_shapes(module, {}, open); });
+  const size_t example = said.find("--shape");
+  return example == std::string::npos ? said : said.substr(example);
+}
+
+TEST(BindShapes, GivesAnExampleThatFits) {
+  const Expr k = var("k"), n = var("n");
+  EXPECT_EQ(said_of({{k * 2}}), "--shape x=2");
+  EXPECT_EQ(said_of({{3, k * 2}}), "--shape x=3x128");
+  EXPECT_EQ(said_of({{k * 2 + n, n}}), "--shape x=130x128");
+  EXPECT_EQ(said_of({{k - 4}}), "--shape x=1");
+  EXPECT_EQ(said_of({{k * 2}, {k}}), "--shape x=2") << "which tells the other";
+  EXPECT_EQ(said_of({{k * 3}, {n, k}}), "--shape y=1x128");
+  EXPECT_EQ(said_of({{k + n}}), "--shape x=2") << "what is given tells all that it has to";
+}
+
+TEST(BindShapes, ExpressionsOfOpenDimensionsStayOpen) {
+  const Expr k = var("k"), n = var("n");
+  EXPECT_EQ(said_of({{k * 2 + n, n}}, {.all = true}), "no error");
+  EXPECT_EQ(said_of({{k * 2}, {n}}, {.named = {{"k", {}}, {"n", {}}}}), "no error");
+  EXPECT_EQ(said_of({{k * 2}}, {.named = {{"n", {}}}}),
+            "--open n: no input has an open dimension of this name; those are k");
+}
+
 TEST(BindShapes, SettlesWhatAnExpressionTells) {
   Var k = var("k"), n = var("n");
   const relay::Var x = relay::make_var("x", relay::tensor_type({Expr(k) * 2 + n, n}, kFloat32)),
@@ -72,6 +104,29 @@ TEST(BindShapes, SettlesWhatAnExpressionTells) {
               bind_shapes(module, {{"x", {13, 3}}, {"y", {4}}});
             }),
             "input `x` has shape (13, 3): dimension 0 must be (k * 2) + n");
+}
+
+/// Whichever stands first.
+TEST(BindShapes, SettlesWhatWaitsForAnotherInput) {
+  Var k = var("k"), m = var("m");
+  const relay::Var x = relay::make_var("x", relay::tensor_type({Expr(k) + m}, kFloat32)),
+                   y = relay::make_var("y", relay::tensor_type({Expr(m) * 3, k}, kFloat32)),
+                   z = relay::make_var("z", relay::tensor_type({Expr(m) * 3}, kFloat32));
+  const auto bound = [](std::vector<relay::Var> params, const InputShapes& shapes) {
+    const relay::Expr body = params[0];
+    return bind_shapes(relay::make_module(make<Function>(std::vector<relay::TypeVar>(), std::move(params),
+                                                         relay::Type(), body)),
+                       shapes);
+  };
+  const InputShapes shapes{{"x", {7}}, {"z", {6}}};
+  EXPECT_EQ(
+      constant_shape(
+          *bound({x, z, y}, shapes)->functions.at("main")->params[2]->annotation.as<relay::TensorType>()),
+      (std::vector<int64_t>{6, 5}));
+  EXPECT_EQ(thrown_by([&] {
+              bound({x, y}, {{"x", {7}}, {"y", {6, 4}}});
+            }),
+            "input `x` has shape (7): dimension 0 must be k + m");
 }
 
 /// A .relay file is any module.

@@ -1,6 +1,7 @@
 #include "core/relay/interpret/dims.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "core/arith/only_unknown.h"
 #include "core/arith/simplify.h"
@@ -72,46 +73,77 @@ Type evaluate(const Type& type, const Dims& dims) {
 namespace {
 
 /// Of 2 * k + m, where m has a value: k, as program/extents.cpp computes it. That it comes out even is
-/// compared later.
-void bind_only_unknown(const lathe::Expr& dim, int64_t extent, Dims& dims) {
+/// compared later. Whether there is such a k.
+bool bind_only_unknown(const lathe::Expr& dim, int64_t extent, Dims& dims) {
   const auto unknown =
       only_unknown(dim, [&](const lathe::VarNode* variable) { return has_value(NodeRef(variable), dims); });
-  if (!unknown) return;
+  if (!unknown) return false;
   const lathe::Expr rest = evaluate(unknown->rest, dims);
-  if (as_int(rest))
-    dims.dims.push_back({lathe::Expr(unknown->variable), unknown->told_by(extent, int_value(rest))});
+  if (!as_int(rest)) return false;
+  dims.dims.push_back({lathe::Expr(unknown->variable), unknown->told_by(extent, int_value(rest))});
+  return true;
 }
 
-}  // namespace
-
-std::string bind_dims(const Value& value, const Type& type, Dims& dims) {
-  // Variables first: an expression may stand before the dimension that tells its variable.
-  bool fits = for_each_tensor(value, type, dims, [&](const Tensor& tensor, const TensorType& wanted) {
+/// Variables that stand by themselves; false where the value is of another type.
+bool bind_variables(const Value& value, const Type& type, Dims& dims) {
+  return for_each_tensor(value, type, dims, [&](const Tensor& tensor, const TensorType& wanted) {
     if (tensor.dtype() != wanted.dtype || tensor.shape().size() != wanted.shape.size()) return false;
     for (size_t i = 0; i < wanted.shape.size(); ++i)
       if (wanted.shape[i].as<lathe::VarNode>() && !has_value(wanted.shape[i], dims))
         dims.dims.push_back({wanted.shape[i], tensor.shape()[i]});
     return true;
   });
-  fits = fits && for_each_tensor(value, type, dims, [&](const Tensor& tensor, const TensorType& wanted) {
-           for (size_t i = 0; i < wanted.shape.size(); ++i)
-             bind_only_unknown(wanted.shape[i], tensor.shape()[i], dims);
-           return true;
-         });
+}
+
+/// Those that expressions tell; whether there were some.
+bool bind_expressions(const Value& value, const Type& type, Dims& dims) {
+  bool found = false;
+  for_each_tensor(value, type, dims, [&](const Tensor& tensor, const TensorType& wanted) {
+    for (size_t i = 0; i < wanted.shape.size(); ++i)
+      found |= bind_only_unknown(wanted.shape[i], tensor.shape()[i], dims);
+    return true;
+  });
+  return found;
+}
+
+std::string not_of_type(const Value& value, const Type& type, const std::string& known) {
+  return fmt::format("{} is not of type {}{}", print(value), print(type), known);
+}
+
+/// What the dimensions are not; "" where they fit.
+std::string compared(const Value& value, const Type& type, Dims& dims) {
   std::string known;
-  fits = fits && for_each_tensor(value, type, dims, [&](const Tensor& tensor, const TensorType& wanted) {
-           for (size_t i = 0; i < wanted.shape.size(); ++i) {
-             const lathe::Expr dim = evaluate(wanted.shape[i], dims);
-             if (as_int(dim) && int_value(dim) != tensor.shape()[i]) {
-               known = as_int(wanted.shape[i])
-                           ? ""
-                           : fmt::format("; {} is {} here", print(wanted.shape[i]), int_value(dim));
-               return false;
-             }
-           }
-           return true;
-         });
-  return fits ? "" : fmt::format("{} is not of type {}{}", print(value), print(type), known);
+  const bool fits = for_each_tensor(value, type, dims, [&](const Tensor& tensor, const TensorType& wanted) {
+    for (size_t i = 0; i < wanted.shape.size(); ++i) {
+      const lathe::Expr dim = evaluate(wanted.shape[i], dims);
+      if (as_int(dim) && int_value(dim) != tensor.shape()[i]) {
+        known = as_int(wanted.shape[i])
+                    ? ""
+                    : fmt::format("; {} is {} here", print(wanted.shape[i]), int_value(dim));
+        return false;
+      }
+    }
+    return true;
+  });
+  return fits ? "" : not_of_type(value, type, known);
+}
+
+}  // namespace
+
+DimsFault bind_dims(std::span<const Value> values, std::span<const Type> types, Dims& dims) {
+  // Variables first: an expression may stand before the dimension that tells its variable.
+  for (size_t i = 0; i < values.size(); ++i)
+    if (!bind_variables(values[i], types[i], dims)) return {i, not_of_type(values[i], types[i], "")};
+  // Each may be what another one waits for.
+  for (bool found = true; std::exchange(found, false);)
+    for (size_t i = 0; i < values.size(); ++i) found |= bind_expressions(values[i], types[i], dims);
+  for (size_t i = 0; i < values.size(); ++i)
+    if (const std::string fault = compared(values[i], types[i], dims); !fault.empty()) return {i, fault};
+  return {};
+}
+
+std::string bind_dims(const Value& value, const Type& type, Dims& dims) {
+  return bind_dims({&value, 1}, {&type, 1}, dims).text;
 }
 
 }  // namespace lathe::relay

@@ -120,12 +120,12 @@ void Interpreter::Machine::activate(const Expr& e, const ClosureValue& closure, 
   Activation next{&code, std::vector<Value>(code.slots.size()), {closure.dims, closure.types}, {}};
   for (size_t i = 0; i < closure.captured.size(); ++i)
     next.slots[i] = code.is_self[i] ? Value(&closure) : closure.captured[i];
-  for (size_t i = 0; i < function.params.size(); ++i) {
-    const Var& param = function.params[i];
-    std::string fault = bind_dims(args[i], param->annotation, next.dims);
-    if (!fault.empty()) run_error(e, fmt::format("argument {}: {}", i + 1, fault));
-    next.slots[code.slots.at(param.get())] = std::move(args[i]);
-  }
+  std::vector<Type> types;
+  for (const Var& param : function.params) types.push_back(param->annotation);
+  const DimsFault fault = bind_dims(args, types, next.dims);
+  if (!fault.text.empty()) run_error(e, fmt::format("argument {}: {}", fault.value + 1, fault.text));
+  for (size_t i = 0; i < function.params.size(); ++i)
+    next.slots[code.slots.at(function.params[i].get())] = std::move(args[i]);
   next.points.push_back({code.body, &function.body});
   if (!stack.empty() && stack.back().points.size() == 1 && in_tail_position(e))
     stack.back() = std::move(next);

@@ -3,6 +3,7 @@
 #include <map>
 
 #include "core/runtime/most_bytes.h"
+#include "core/runtime/plan_dims.h"
 #include "core/runtime/program/opcodes.h"
 #include "core/runtime/program/scalar.h"
 #include "core/runtime/program/sized.h"
@@ -208,8 +209,9 @@ void check_program(const Program& program, const Plan& module) {
   check_plan(constants);
   for (const Plan& plan : program.plans) {
     check_plan(plan);
-    for (const Dimension& dim : plan.dims)
-      if (dim.input < 0) fail("module: a plan of a program has a dimension of an output");
+    for (size_t i = 0; i < plan.dims.size(); ++i)
+      if (is_of_output(plan.dims[i]) || !stands_alone(plan, i))
+        fail("module: a plan of a program has a dimension that no input is");
     if (plan.constant_bytes > constant_bytes)
       fail("module: a plan of {} bytes of constants, there are {}", plan.constant_bytes, constant_bytes);
   }
