@@ -2,6 +2,7 @@
 #include <numeric>
 
 #include "core/frontends/onnx_arithmetic.h"
+#include "core/frontends/onnx_run_axes.h"
 #include "core/frontends/onnx_run_sizes.h"
 #include "core/relay/ops/attrs_nn.h"
 #include "core/relay/ops/attrs_tensor.h"
@@ -10,10 +11,13 @@ namespace lathe::onnx {
 namespace {
 using relay::Ints;
 
+/// Whether the input that names axes has none, whatever the run.
+bool has_no_axes(const Node& node) { return node.rank(1) == 1 && is_int(node.dims(1)[0], 0); }
+
 /// The axes of a reduction: an attribute, or from opset 13/18 on an input. None are all of them, or with
 /// noop_with_empty_axes none.
 Ints axes_of(const Node& node) {
-  Ints axes = node.has(1) ? node.ints_in(1) : node.ints("axes", {});
+  Ints axes = node.has(1) && !has_no_axes(node) ? node.ints_in(1) : node.ints("axes", {});
   if (axes.empty()) {
     if (node.integer("noop_with_empty_axes", 0)) return {};
     axes.resize(static_cast<size_t>(node.rank(0)));
@@ -23,35 +27,43 @@ Ints axes_of(const Node& node) {
   return axes;
 }
 
-Value reduce(const Node& node, const char* op, const Value& value, const Ints& axes) {
-  bool keep = node.integer("keepdims", 1) != 0;
+/// Along axes that a run names, one after the other.
+Value reduce_at_run_time(const Node& node, const char* op, const Value& value) {
+  RunAxes axes(node, 1, node.rank(0));
+  if (!axes.count() && node.integer("noop_with_empty_axes", 0) == 0) axes.be_all_if_none();
+  const Value result = reduced_at_run_time(value, axes, [&](const Value& of, int64_t axis) {
+    return emit(op, {of}, make<relay::ReduceAttrs>(Ints{axis}, true));
+  });
+  return node.integer("keepdims", 1) != 0 ? result : without_axes(node, result, axes);
+}
+
+Value reduce(const Node& node, const char* op, const Value& value) {
+  if (is_told_by_run(node, 1) && !has_no_axes(node)) return reduce_at_run_time(node, op, value);
+  const Ints axes = axes_of(node);
   if (axes.empty()) return value;
-  return emit(op, {value}, make<relay::ReduceAttrs>(axes, keep));
+  return emit(op, {value}, make<relay::ReduceAttrs>(axes, node.integer("keepdims", 1) != 0));
 }
 
 Values reduction(const Node& node) {
-  const Ints axes = axes_of(node);
   const Value& x = node.in(0);
   const std::string& op = node.op();
-  if (op == "ReduceSum") return {reduce(node, "sum", x, axes)};
-  if (op == "ReduceMean") return {reduce(node, "mean", x, axes)};
-  if (op == "ReduceMax") return {reduce(node, "max", x, axes)};
-  if (op == "ReduceMin") return {reduce(node, "min", x, axes)};
-  if (op == "ReduceProd") return {reduce(node, "prod", x, axes)};
-  if (op == "ReduceL1") return {reduce(node, "sum", emit("abs", {x}), axes)};
-  return {reduce(node, "sum", emit("multiply", {x, x}), axes)};
+  if (op == "ReduceSum") return {reduce(node, "sum", x)};
+  if (op == "ReduceMean") return {reduce(node, "mean", x)};
+  if (op == "ReduceMax") return {reduce(node, "max", x)};
+  if (op == "ReduceMin") return {reduce(node, "min", x)};
+  if (op == "ReduceProd") return {reduce(node, "prod", x)};
+  if (op == "ReduceL1") return {reduce(node, "sum", emit("abs", {x}))};
+  return {reduce(node, "sum", emit("multiply", {x, x}))};
 }
 
 /// Roots and logarithms: of integers in float64, cut off.
 Values real_reduction(const Node& node) {
-  const Ints axes = axes_of(node);
   const DataType dtype = node.dtype(0);
   const Value x = cast_to(node.in(0), dtype.is_float() ? dtype : kFloat64);
   const std::string& op = node.op();
-  const Value result = op == "ReduceLogSumExp" ? reduce(node, "logsumexp", x, axes)
-                       : op == "ReduceLogSum"
-                           ? emit("log", {reduce(node, "sum", x, axes)})
-                           : emit("sqrt", {reduce(node, "sum", emit("multiply", {x, x}), axes)});
+  const Value result = op == "ReduceLogSumExp" ? reduce(node, "logsumexp", x)
+                       : op == "ReduceLogSum"  ? emit("log", {reduce(node, "sum", x)})
+                                              : emit("sqrt", {reduce(node, "sum", emit("multiply", {x, x}))});
   return {cast_to(result, dtype)};
 }
 
@@ -94,15 +106,20 @@ Values hardmax(const Node& node) {
   })};
 }
 
-/// CumSum and CumProd.
-Values scan(const Node& node) {
+Value scan_along(const Node& node, int64_t axis) {
   const char* op = node.op() == "CumSum" ? "cumsum" : "cumprod";
-  int64_t axis = node.axis(node.int_in(1), node.rank(0));
   auto attrs = make<relay::ScanAttrs>(axis, node.dtype(0), node.integer("exclusive", 0) != 0);
   auto flip = make<relay::ReverseAttrs>(axis);
-  if (!node.integer("reverse", 0)) return {emit(op, {node.in(0)}, attrs)};
+  if (!node.integer("reverse", 0)) return emit(op, {node.in(0)}, attrs);
   // From the end: there and back.
-  return {emit("reverse", {emit(op, {emit("reverse", {node.in(0)}, flip)}, attrs)}, flip)};
+  return emit("reverse", {emit(op, {emit("reverse", {node.in(0)}, flip)}, attrs)}, flip);
+}
+
+/// CumSum and CumProd.
+Values scan(const Node& node) {
+  if (is_told_by_run(node, 1))
+    return {along_run_axis(node, 1, [&](int64_t axis) { return scan_along(node, axis); })};
+  return {scan_along(node, node.axis(node.int_in(1), node.rank(0)))};
 }
 
 Values topk(const Node& node) {

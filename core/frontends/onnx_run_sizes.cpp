@@ -5,6 +5,7 @@
 
 #include "core/arith/simplify.h"
 #include "core/frontends/onnx_arithmetic.h"
+#include "core/frontends/onnx_run_axes.h"
 #include "core/relay/ops/attrs_nn.h"
 #include "core/relay/ops/attrs_vision.h"
 #include "core/relay/text.h"
@@ -268,8 +269,43 @@ Values range_at_run_time(const Node& node) {
   return {plus(times(places, bounds[2]), bounds[0])};
 }
 
-/// begin:end:step along each axis in turn.
+namespace {
+
+/// start:end:step along an axis.
+Value sliced_at_run_time(const Value& value, int64_t axis, const Value& start, const Value& stop,
+                         const Value& step) {
+  const Value extent = number_of(dims_of(value)[static_cast<size_t>(axis)]), zero = integer(0);
+  const Value forward = less(zero, step);
+  const Value high = choose(forward, extent, minus(extent, integer(1)));
+  auto position = [&](const Value& at, const Value& low) {
+    return smaller(larger(choose(less(at, zero), plus(at, extent), at), low), high);
+  };
+  // Backwards the end may be one before the front, the begin not.
+  const Value begin = position(start, zero), end = position(stop, choose(forward, zero, integer(-1)));
+  const Value count = minus(zero, quotient(minus(begin, end), step));
+  return taken(value, plus(times(counted_at_run_time(count), step), begin), axis);
+}
+
+/// Of axes that a run names, as many as there are starts: all others are taken whole.
+Values slice_of_run_axes(const Node& node) {
+  const RunAxes axes(node, 3, node.rank(0));
+  auto of_axis = [&](int64_t axis, size_t i, const Value& otherwise) {
+    return axes.of_axis(axis, cast_to(as_data(node.in(i)), kInt64), otherwise);
+  };
+  Value value = node.in(0);
+  for (int64_t axis = 0; axis < axes.rank(); ++axis) {
+    const Value all = number_of(node.dims(0)[static_cast<size_t>(axis)]);
+    const Value step = node.has(4) ? of_axis(axis, 4, integer(1)) : integer(1);
+    value = sliced_at_run_time(value, axis, of_axis(axis, 1, integer(0)), of_axis(axis, 2, all), step);
+  }
+  return {value};
+}
+
+}  // namespace
+
+/// Along each axis in turn.
 Values slice_at_run_time(const Node& node) {
+  if (is_told_by_run(node, 3)) return slice_of_run_axes(node);
   const Values starts = numbers_in(node, 1), ends = numbers_in(node, 2);
   Ints axes(starts.size());
   std::iota(axes.begin(), axes.end(), 0);
@@ -278,20 +314,8 @@ Values slice_at_run_time(const Node& node) {
   if (ends.size() != starts.size() || axes.size() != starts.size() || steps.size() != starts.size())
     node.reject("starts, ends, axes and steps differ in length");
   Value value = node.in(0);
-  for (size_t i = 0; i < axes.size(); ++i) {
-    const int64_t axis = node.axis(axes[i], node.rank(0));
-    const Value extent = number_of(node.dims(0)[static_cast<size_t>(axis)]), zero = integer(0);
-    const Value forward = less(zero, steps[i]);
-    const Value high = choose(forward, extent, minus(extent, integer(1)));
-    auto position = [&](const Value& at, const Value& low) {
-      return smaller(larger(choose(less(at, zero), plus(at, extent), at), low), high);
-    };
-    // Backwards the end may be one before the front, the begin not.
-    const Value begin = position(starts[i], zero),
-                end = position(ends[i], choose(forward, zero, integer(-1)));
-    const Value count = minus(zero, quotient(minus(begin, end), steps[i]));
-    value = taken(value, plus(times(counted_at_run_time(count), steps[i]), begin), axis);
-  }
+  for (size_t i = 0; i < axes.size(); ++i)
+    value = sliced_at_run_time(value, node.axis(axes[i], node.rank(0)), starts[i], ends[i], steps[i]);
   return {value};
 }
 
@@ -346,24 +370,52 @@ Values tile_at_run_time(const Node& node) {
   return {value};
 }
 
-/// Each axis in turn: positions from before the front on, and where they lie outside the fill, or what the
-/// mode says. Negative pads cut off.
-Values pad_at_run_time(const Node& node) {
-  const std::string mode = node.text("mode", "constant");
-  const Values pads = numbers_in(node, 1);
-  Ints axes(static_cast<size_t>(node.rank(0)));
+namespace {
+
+/// Elements before and behind those of an axis; negative ones cut off.
+struct Pads {
+  Value before, behind;
+};
+
+/// Of each axis of input 0.
+std::vector<Pads> pads_in(const Node& node) {
+  std::vector<Pads> pads(static_cast<size_t>(node.rank(0)), {integer(0), integer(0)});
+  if (is_told_by_run(node, 3)) {
+    const RunAxes axes(node, 3, node.rank(0));
+    const Value numbers = cast_to(as_data(node.in(1)), kInt64);
+    const Value both = reshape_to(numbers, {2, node.rank(3) == 0 ? Expr(1) : node.dims(3)[0]});
+    for (int64_t axis = 0; axis < node.rank(0); ++axis)
+      pads[static_cast<size_t>(axis)] = {axes.of_axis(axis, row_of(both, integer(0)), integer(0)),
+                                         axes.of_axis(axis, row_of(both, integer(1)), integer(0))};
+    return pads;
+  }
+  const Values numbers = numbers_in(node, 1);
+  Ints axes(pads.size());
   std::iota(axes.begin(), axes.end(), 0);
   if (node.has(3)) axes = node.ints_in(3);
-  if (pads.size() != 2 * axes.size())
-    node.reject("pads has {} numbers for {} axes", pads.size(), axes.size());
+  if (numbers.size() != 2 * axes.size())
+    node.reject("pads has {} numbers for {} axes", numbers.size(), axes.size());
+  for (size_t i = 0; i < axes.size(); ++i)
+    pads[static_cast<size_t>(node.axis(axes[i], node.rank(0)))] = {numbers[i], numbers[axes.size() + i]};
+  return pads;
+}
+
+}  // namespace
+
+/// Each axis in turn: positions from before the front on, and where they lie outside the fill, or what the
+/// mode says.
+Values pad_at_run_time(const Node& node) {
+  const std::string mode = node.text("mode", "constant");
+  const std::vector<Pads> pads = pads_in(node);
   const Value fill = node.has(2) ? cast_to(reshape(node.in(2), {}), node.dtype(0)) : scalar(node.dtype(0), 0);
   Value value = node.in(0);
-  for (size_t i = 0; i < axes.size(); ++i) {
-    const int64_t axis = node.axis(axes[i], node.rank(0));
-    const Expr& extent = node.dims(0)[static_cast<size_t>(axis)];
-    const Value &before = pads[i], count = plus(plus(before, number_of(extent)), pads[axes.size() + i]);
+  for (size_t d = 0; d < pads.size(); ++d) {
+    const auto& [before, behind] = pads[d];
+    auto is_nothing = [](const Value& pad) { return known(pad) && known(pad)->integer(0) == 0; };
+    if (is_nothing(before) && is_nothing(behind)) continue;
+    const Value count = plus(plus(before, number_of(node.dims(0)[d])), behind);
     const Value places = minus(counted_at_run_time(count), before);
-    value = padded_at(node, value, places, axis, mode, fill);
+    value = padded_at(node, value, places, static_cast<int64_t>(d), mode, fill);
   }
   return {value};
 }

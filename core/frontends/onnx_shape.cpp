@@ -5,6 +5,7 @@
 
 #include "core/arith/simplify.h"
 #include "core/frontends/onnx_arithmetic.h"
+#include "core/frontends/onnx_run_axes.h"
 #include "core/frontends/onnx_run_sizes.h"
 #include "core/relay/analysis/sizes.h"
 #include "core/relay/ops/attrs_tensor.h"
@@ -97,6 +98,7 @@ Values flatten(const Node& node) {
 }
 
 Values squeeze(const Node& node) {
+  if (is_told_by_run(node, 1)) return {without_axes(node, node.in(0), RunAxes(node, 1, node.rank(0)))};
   const std::vector<Expr> from = dims_of(node.in(0));
   Ints axes = node.has(1) ? node.ints_in(1) : node.ints("axes", {});
   std::vector<Expr> to;
@@ -122,6 +124,7 @@ Values squeeze(const Node& node) {
 }
 
 Values unsqueeze(const Node& node) {
+  if (is_told_by_run(node, 1)) return unsqueeze_at_run_time(node);
   const std::vector<Expr> from = dims_of(node.in(0));
   Ints axes = node.has(1) ? node.ints_in(1) : node.ints("axes", {});
   int64_t rank = node.rank(0) + static_cast<int64_t>(axes.size());

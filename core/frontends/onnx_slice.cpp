@@ -4,6 +4,7 @@
 
 #include "core/arith/simplify.h"
 #include "core/frontends/onnx_arithmetic.h"
+#include "core/frontends/onnx_run_axes.h"
 #include "core/frontends/onnx_run_sizes.h"
 #include "core/relay/ops/attrs_nn.h"
 #include "core/relay/ops/attrs_tensor.h"
@@ -128,7 +129,7 @@ Expr begin_of(const Expr& start, int64_t step, const Expr& extent) {
 
 Values slice(const Node& node) {
   if (node.opset() >= 10 &&
-      (!is_known(node.in(1)) || !is_known(node.in(2)) || (node.has(4) && !is_known(node.in(4)))))
+      (!is_known(node.in(1)) || !is_known(node.in(2)) || is_told_by_run(node, 3) || is_told_by_run(node, 4)))
     return slice_at_run_time(node);
   const Ranges ranges = ranges_of(node);
   // Those of numbers are one slice, whose operator knows them; open ones take elements by their positions.
@@ -223,7 +224,7 @@ Value padded_axes(const Node& node, Value value, const std::vector<Expr>& pads, 
 }
 
 Values pad(const Node& node) {
-  if (node.opset() >= 11 && !is_known(node.in(1))) return pad_at_run_time(node);
+  if (node.opset() >= 11 && (!is_known(node.in(1)) || is_told_by_run(node, 3))) return pad_at_run_time(node);
   const Ints attribute = node.ints("pads", {});
   std::vector<Expr> pads =
       node.opset() >= 11 ? node.sizes_in(1) : std::vector<Expr>{attribute.begin(), attribute.end()};
