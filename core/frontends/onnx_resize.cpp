@@ -1,13 +1,13 @@
 // Resize and Upsample: which axes change, to which sizes, by which factors.
+#include "core/frontends/onnx_resize.h"
+
 #include <algorithm>
 #include <cmath>
 #include <memory>
 #include <numeric>
 
 #include "core/arith/simplify.h"
-#include "core/frontends/onnx_dims.h"
 #include "core/frontends/onnx_run_sizes.h"
-#include "core/relay/ops/attrs_nn.h"
 
 namespace lathe::onnx {
 namespace {
@@ -58,7 +58,8 @@ Reals scales_of(const Node& node, size_t input) {
 std::vector<Expr> scaled(const Node& node, const Ints& dims, const Reals& scales) {
   std::vector<Expr> sizes;
   for (size_t d = 0; d < dims.size(); ++d) {
-    const double extent = std::floor(static_cast<double>(dims[d]) * scales[d]);
+    // In float32, as ONNX Runtime does: 3 times 10 / 3 is 10.
+    const double extent = std::floor(static_cast<float>(dims[d]) * static_cast<float>(scales[d]));
     if (!(extent < Node::kLargest)) node.reject("a size of {}", extent);
     sizes.emplace_back(static_cast<int64_t>(extent));
   }
@@ -232,13 +233,17 @@ Request of_axes(Request request, const std::vector<size_t>& axes, const Value& i
 
 Values resize(const Node& node) {
   const bool old = node.op() == "Upsample" || node.opset() < 11;
-  const Request request = request_of(node, old);
   relay::ResizeAttrs attrs = attrs_of(node, old);
-  const std::vector<Expr> dims = dims_of(node.in(0));
-  std::vector<size_t> smaller, others;
   // Before opset 11 the nearest place of a smaller image is the next one, as ONNX Runtime has it, where the
   // standard says nothing.
   const bool rounds_up = old && attrs.rounding_method == "floor";
+  const size_t scales = old ? 1 : 2;
+  const bool by_scales = !node.has_attr("scales") && (old || !node.has(3)) && node.has(scales);
+  if (by_scales && !is_known(node.in(scales)))
+    return {resize_at_run_time(node, node.in(scales), axes_of(node), attrs, rounds_up)};
+  const Request request = request_of(node, old);
+  const std::vector<Expr> dims = dims_of(node.in(0));
+  std::vector<size_t> smaller, others;
   for (size_t d = 0; d < request.rank; ++d)
     if (request.changes(d, dims)) (rounds_up && request.scales[d] < 1 ? smaller : others).push_back(d);
   if (smaller.empty()) return {resized(node.in(0), others, request, attrs)};

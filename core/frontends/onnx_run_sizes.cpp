@@ -36,16 +36,18 @@ Value running_sum(const Value& x) {
 Value places_below(const Value& length) {
   return emit("arange_like", {length}, make<relay::DtypeAttrs>(kInt64));
 }
-/// 0, 1, 2, ... below a number of rank 0.
-Value counted_at_run_time(const Value& count) { return places_below(zeros_of(larger(count, integer(0)))); }
 
 /// A tensor of the shape that the numbers say, whose elements are of no interest.
 Value shaped_at_run_time(const Values& sizes) { return emit("zeros_of", sizes); }
 
-/// Number `i` of an int64 vector where it is known, alone or in one of those that were concatenated.
-std::optional<int64_t> known_number(const Value& vector, int64_t i) {
-  if (const Tensor* tensor = known(vector))
-    return holds_handles(*tensor) ? std::nullopt : std::optional(tensor->integer(i));
+}  // namespace
+
+bool is_known(const Value& value) { return known(value) != nullptr; }
+
+Value counted_at_run_time(const Value& count) { return places_below(zeros_of(larger(count, integer(0)))); }
+
+std::optional<KnownElement> known_element(const Value& vector, int64_t i) {
+  if (const Tensor* tensor = known(vector)) return KnownElement{*tensor, i};
   const auto* call = vector.as<relay::Call>();
   const auto* op = call ? call->callee.as<relay::OpNode>() : nullptr;
   const auto* parts = op && op->name == "concatenate" ? call->args[0].as<relay::Tuple>() : nullptr;
@@ -53,15 +55,11 @@ std::optional<int64_t> known_number(const Value& vector, int64_t i) {
   for (const Value& part : parts->items) {
     const int64_t* length = as_int(dims_of(part)[0]);
     if (!length) return {};
-    if (i < *length) return known_number(part, i);
+    if (i < *length) return known_element(part, i);
     i -= *length;
   }
   return {};
 }
-
-}  // namespace
-
-bool is_known(const Value& value) { return known(value) != nullptr; }
 
 Values numbers_in(const Node& node, size_t i) {
   if (node.rank(i) > 1) node.reject("input {} has rank {}, must be a vector", i, node.rank(i));
@@ -80,8 +78,8 @@ Dims sizes_at_run_time(const Node& node, size_t i) {
   const Values numbers = numbers_in(node, i);
   Dims sizes;
   for (size_t k = 0; k < numbers.size(); ++k) {
-    if (const auto size = known_number(node.in(i), static_cast<int64_t>(k))) {
-      sizes.emplace_back(*size);
+    if (const auto size = known_element(node.in(i), static_cast<int64_t>(k))) {
+      sizes.push_back(OpenDimensions::current()->dim(size->tensor.integer(size->place)));
       continue;
     }
     const Value places = counted_at_run_time(numbers[k]);
@@ -91,8 +89,12 @@ Dims sizes_at_run_time(const Node& node, size_t i) {
   return sizes;
 }
 
+Dims sizes_of(const Node& node, size_t i) {
+  return known(node.in(i)) ? node.sizes_in(i) : sizes_at_run_time(node, i);
+}
+
 Expr size_in(const Node& node, size_t i) {
-  const Dims sizes = known(node.in(i)) ? node.sizes_in(i) : sizes_at_run_time(node, i);
+  const Dims sizes = sizes_of(node, i);
   if (sizes.size() != 1) node.reject("input {} has {} numbers, must have one", i, sizes.size());
   return sizes[0];
 }

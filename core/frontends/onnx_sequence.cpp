@@ -5,6 +5,8 @@
 #include "core/arith/simplify.h"
 #include "core/frontends/onnx_arithmetic.h"
 #include "core/frontends/onnx_lists.h"
+#include "core/frontends/onnx_run_sizes.h"
+#include "core/relay/ops/attrs_require.h"
 #include "core/relay/ops/attrs_tensor.h"
 #include "core/relay/text.h"
 
@@ -79,51 +81,92 @@ Values length(const Node& node) {
   return {constant(full({}, kInt64, static_cast<double>(items(node, 0).size())))};
 }
 
-/// Of an axis whose length only a run tells: parts of `size` elements, but perhaps the last.
-Value list_of_slices(const Value& value, int64_t axis, int64_t size, bool keep) {
-  const Expr extent = dims_of(value)[static_cast<size_t>(axis)];
-  const Value end = number_of(extent), count = number_of(simplify(floordiv(extent + (size - 1), Expr(size))));
+Value integer(int64_t value) { return scalar(kInt64, static_cast<double>(value)); }
+
+/// Elements begin, begin + 1, ... along the axis, which vanishes where it need not be kept.
+Value part_of(const Value& value, int64_t axis, const Value& begin, const Value& length, bool keep) {
+  const Tensor* known_length = known(length);
+  const Value offsets =
+      known_length && known_length->integer(0) == 1
+          ? int_constant({0})
+          : emit("arange_like", {with_named_sizes(zeros_of(length))}, make<relay::DtypeAttrs>(kInt64));
+  const Value part = taken(value, plus(offsets, begin), axis);
+  std::vector<Expr> shape = dims_of(part);
+  if (!keep) shape.erase(shape.begin() + axis);
+  return reshape_to(part, shape);
+}
+
+/// Parts of `size` elements, but perhaps the last: of a length, or a size, that only a run tells.
+Value list_of_slices(const Value& value, int64_t axis, const Value& size, bool keep) {
+  const Value end = number_of(dims_of(value)[static_cast<size_t>(axis)]);
+  const Value more = minus(size, integer(1)), count = emit("floor_divide", {plus(end, more), size});
   return list_of_parts(count, [&](const Value& i) {
-    const Value begin = times(i, scalar(kInt64, static_cast<double>(size)));
-    const Value length = emit("minimum", {scalar(kInt64, static_cast<double>(size)), minus(end, begin)});
+    const Value begin = times(i, size);
     // One element is there in each part.
-    const Value offsets = size == 1 ? int_constant({0})
-                                    : emit("arange_like", {with_named_sizes(zeros_of(length))},
-                                           make<relay::DtypeAttrs>(kInt64));
-    const Value part =
-        emit("take", {value, plus(offsets, begin)},
-             make<relay::TakeAttrs>(int64_t{0}, std::optional<int64_t>(axis), std::string("clip")));
-    std::vector<Expr> shape = dims_of(part);
-    if (!keep) shape.erase(shape.begin() + axis);
-    return reshape_to(part, shape);
+    const bool single = known(size) && known(size)->integer(0) == 1;
+    return part_of(value, axis, begin, single ? size : emit("minimum", {size, minus(end, begin)}), keep);
   });
 }
 
-/// Without sizes each part is one element along the axis, which vanishes unless keepdims says otherwise.
-Values split_to_sequence(const Node& node) {
-  const int64_t axis = node.axis(node.integer("axis", 0), node.rank(0));
-  const Expr extent = node.dims(0)[static_cast<size_t>(axis)];
-  const bool single = !node.has(1), keep = !single || node.integer("keepdims", 1) != 0;
-  std::vector<Expr> sizes = single ? std::vector{Expr(1)} : node.sizes_in(1);
-  // One number is the size of all parts but perhaps the last.
-  if (single || node.rank(1) == 0) {
-    const int64_t* size = as_int(sizes.at(0));
-    if (!size || *size < 1) node.reject("parts of {} elements", relay::print(sizes.at(0)));
-    if (!as_int(extent)) return {list_of_slices(node.in(0), axis, *size, keep)};
-    const int64_t all = int_value(extent), each = *size;
-    sizes.assign(static_cast<size_t>(all / each), Expr(each));
-    if (all % each) sizes.emplace_back(all % each);
-  }
+/// Parts of any number of sizes, which must add up to the axis.
+Value list_of_sizes(const Value& value, int64_t axis, const Value& sizes) {
+  const Value all = sum_over(sizes, {0}, false), end = number_of(dims_of(value)[static_cast<size_t>(axis)]);
+  const Value checked = emit("require", {sizes, emit("equal", {all, end})},
+                             make<relay::RequireAttrs>(std::string("sizes that do not add up to the axis")));
+  const Value ends = emit("cumsum", {checked},
+                          make<relay::ScanAttrs>(std::optional<int64_t>(0), std::optional<DataType>(kInt64)));
+  return list_of_parts(number_of(dims_of(sizes)[0]), [&](const Value& i) {
+    const Value size = row_of(checked, i);
+    return part_of(value, axis, minus(row_of(ends, i), size), size, /*keep=*/true);
+  });
+}
+
+/// Parts of these sizes.
+Values parts_of(const Value& value, int64_t axis, const std::vector<Expr>& sizes, bool keep) {
   Values parts;
   Expr begin(0);
   for (const Expr& size : sizes) {
-    Value part = sliced_by(node.in(0), axis, {begin, size});
+    Value part = sliced_by(value, axis, {begin, size});
     std::vector<Expr> shape = dims_of(part);
     if (!keep) shape.erase(shape.begin() + axis);
     parts.push_back(reshape_to(part, shape));
     begin = simplify(begin + size);
   }
-  return {tuple_of(parts)};
+  return parts;
+}
+
+/// Parts of one size, but perhaps the last.
+Value parts_of_one_size(const Value& value, int64_t axis, const Value& size, bool keep) {
+  const Tensor* number = known(size);
+  const Expr extent = dims_of(value)[static_cast<size_t>(axis)];
+  if (number && !holds_handles(*number) && number->integer(0) < 1)
+    fail("parts of {} elements", number->integer(0));
+  if (!number || holds_handles(*number)) {
+    const Value data = as_data(size);
+    return list_of_slices(value, axis,
+                          emit("require", {data, less(integer(0), data)},
+                               make<relay::RequireAttrs>(std::string("parts of no elements"))),
+                          keep);
+  }
+  if (!as_int(extent)) return list_of_slices(value, axis, size, keep);
+  const int64_t all = int_value(extent), each = number->integer(0);
+  std::vector<Expr> sizes(static_cast<size_t>(all / each), Expr(each));
+  if (all % each) sizes.emplace_back(all % each);
+  return tuple_of(parts_of(value, axis, sizes, keep));
+}
+
+/// Without sizes each part is one element along the axis, which vanishes unless keepdims says otherwise.
+Values split_to_sequence(const Node& node) {
+  const int64_t axis = node.axis(node.integer("axis", 0), node.rank(0));
+  if (!node.has(1))
+    return {parts_of_one_size(node.in(0), axis, integer(1), node.integer("keepdims", 1) != 0)};
+  const Value sizes = cast_to(node.in(1), kInt64);
+  if (node.rank(1) == 0) return {parts_of_one_size(node.in(0), axis, sizes, /*keep=*/true)};
+  if (node.rank(1) != 1) node.reject("input 1 has rank {}, must be a vector or a number", node.rank(1));
+  if (!as_int(node.dims(1)[0])) return {list_of_sizes(node.in(0), axis, sizes)};
+  const std::vector<Expr> known_sizes = sizes_of(node, 1);
+  const Value whole = as_long_as_parts(node.in(0), axis, known_sizes);
+  return {tuple_of(parts_of(whole, axis, known_sizes, /*keep=*/true))};
 }
 
 Values concat_from_sequence(const Node& node) {

@@ -26,6 +26,16 @@ Values concat(const Node& node) {
   return {concatenated(node.all(), axis)};
 }
 
+}  // namespace
+
+Value as_long_as_parts(const Value& value, int64_t axis, const std::vector<Expr>& sizes) {
+  std::vector<Expr> dims = dims_of(value);
+  dims[static_cast<size_t>(axis)] = relay::simplify_size(sum_of(sizes));
+  return with_dims(value, dims);
+}
+
+namespace {
+
 /// Parts of an axis of which the extent, or a size, is open.
 Values open_split(const Node& node, int64_t axis, const std::vector<Expr>& sizes) {
   const Expr& extent = node.dims(0)[static_cast<size_t>(axis)];
@@ -39,15 +49,10 @@ Values open_split(const Node& node, int64_t axis, const std::vector<Expr>& sizes
     return results;
   }
   Value value = node.in(0);
-  if (!sizes.empty() &&
-      (static_cast<int64_t>(sizes.size()) != parts || !prove_equal(sum_of(sizes), extent))) {
-    const Expr sum = relay::simplify_size(sum_of(sizes));
-    if (static_cast<int64_t>(sizes.size()) != parts || !as_int(sum))
-      node.reject("cannot tell whether the sizes make {}", relay::print(extent));
-    // The run sees whether it is that number.
-    std::vector<Expr> dims = node.dims(0);
-    dims[static_cast<size_t>(axis)] = sum;
-    value = with_dims(value, dims);
+  if (!sizes.empty()) {
+    if (static_cast<int64_t>(sizes.size()) != parts)
+      node.reject("{} sizes for {} parts", sizes.size(), parts);
+    value = as_long_as_parts(value, axis, sizes);
   }
   const Expr each = floordiv(extent + (parts - 1), Expr(parts));
   Values results;
@@ -62,10 +67,11 @@ Values open_split(const Node& node, int64_t axis, const std::vector<Expr>& sizes
 
 Values split(const Node& node) {
   int64_t axis = node.axis(node.integer("axis", 0), node.rank(0));
-  if (!as_int(node.dims(0)[static_cast<size_t>(axis)]) || (node.has(1) && holds_handles(node.in(1)))) {
+  if (!as_int(node.dims(0)[static_cast<size_t>(axis)]) ||
+      (node.has(1) && (!is_known(node.in(1)) || holds_handles(node.in(1))))) {
     const Ints given = node.ints("split", {});
     return open_split(node, axis,
-                      node.has(1) ? node.sizes_in(1) : std::vector<Expr>{given.begin(), given.end()});
+                      node.has(1) ? sizes_of(node, 1) : std::vector<Expr>{given.begin(), given.end()});
   }
   int64_t extent = node.dim(0, axis), parts = static_cast<int64_t>(node.outputs());
   Ints sizes = node.has(1) ? node.ints_in(1) : node.ints("split", {});
@@ -168,7 +174,7 @@ Values center_crop_pad(const Node& node) {
   Ints axes(static_cast<size_t>(node.rank(0)));
   std::iota(axes.begin(), axes.end(), 0);
   axes = node.ints("axes", axes);
-  const std::vector<Expr> wanted = node.sizes_in(1);
+  const std::vector<Expr> wanted = sizes_of(node, 1);
   if (axes.size() != wanted.size()) node.reject("{} sizes for {} axes", wanted.size(), axes.size());
   Ints sizes;
   for (const Expr& size : wanted) sizes.push_back(as_int(size) ? int_value(size) : 1);

@@ -148,19 +148,22 @@ Value chosen_by_index(const Node& node, int64_t axis, const Expr& depth) {
   index = choose(less(index, scalar(kInt64, 0)), plus(index, size), index);
   index = emit("expand_dims", {index}, make<relay::ExpandDimsAttrs>(axis, int64_t{1}));
   const Value here = emit("equal", {index, counted_along(depth, axis, rank)});
-  return choose(here, reshape(sliced(node.in(2), 0, 1, 2), {}), reshape(sliced(node.in(2), 0, 0, 1), {}));
+  const Value values = with_dims(node.in(2), {2});
+  return choose(here, reshape(sliced(values, 0, 1, 2), {}), reshape(sliced(values, 0, 0, 1), {}));
 }
 
 Values one_hot(const Node& node) {
-  const std::vector<Expr> depth = node.sizes_in(1);
-  if (depth.size() != 1) node.reject("a depth of {} numbers, must be one", depth.size());
+  // Of a run, which may say it as a real number.
+  if (!is_known(node.in(1)) && node.dtype(1) != kInt64)
+    return one_hot(node.as(node.op(), {node.in(0), cast_to(node.in(1), kInt64), node.in(2)}, node.opset()));
+  const Expr depth = size_in(node, 1);
   const int64_t axis = node.axis(node.integer("axis", -1), node.rank(0) + 1);
   const Tensor* values = known(node.in(2));
   if (values && values->size() != 2) node.reject("values has {} numbers, must have two", values->size());
-  if (!values || !as_int(depth[0])) return {chosen_by_index(node, axis, depth[0])};
+  if (!values || !as_int(depth)) return {chosen_by_index(node, axis, depth)};
   DataType dtype = values->dtype();
-  Value indices = wrapped_indices(cast_to(node.in(0), kInt64), int_value(depth[0]));
-  auto attrs = make<relay::OneHotAttrs>(int_value(depth[0]), axis, std::optional<DataType>(dtype));
+  Value indices = wrapped_indices(cast_to(node.in(0), kInt64), int_value(depth));
+  auto attrs = make<relay::OneHotAttrs>(int_value(depth), axis, std::optional<DataType>(dtype));
   return {
       emit("one_hot", {indices, scalar(dtype, values->value(1)), scalar(dtype, values->value(0))}, attrs)};
 }

@@ -1,0 +1,134 @@
+// Resize and Upsample by factors that only a run tells: what core/relay/ops/resample.cpp does with factors
+// that are known, by places and weights that the program computes along each axis.
+#include "core/frontends/onnx_arithmetic.h"
+#include "core/frontends/onnx_resize.h"
+#include "core/frontends/onnx_run_sizes.h"
+
+namespace lathe::onnx {
+namespace {
+
+Value f64(double value) { return scalar(kFloat64, value); }
+Value integer(int64_t value) { return scalar(kInt64, static_cast<double>(value)); }
+Value floor_of(const Value& x) { return emit("floor", {x}); }
+Value ceil_of(const Value& x) { return emit("ceil", {x}); }
+Value as_integers(const Value& x) { return cast_to(x, kInt64); }
+
+/// One axis: its extent, and the result's.
+struct Axis {
+  Value in, out, factor;  // float64 of rank 0
+  Value places;           // of the result: 0, 1, ...
+};
+
+Axis axis_of(const Value& image, int64_t axis, const Value& scale) {
+  const Expr extent = dims_of(image)[static_cast<size_t>(axis)];
+  // In float32, as ONNX Runtime does: 3 times 10 / 3 is 10.
+  const Value size = as_integers(floor_of(times(number_of(extent, kFloat32), cast_to(scale, kFloat32))));
+  const Value places = counted_at_run_time(size);
+  return {number_of(extent, kFloat64), cast_to(size, kFloat64), cast_to(scale, kFloat64),
+          cast_to(places, kFloat64)};
+}
+
+/// Where each element of the result lies in the source.
+Value coordinates(const Node& node, const std::string& mode, const Axis& a) {
+  const Value half = f64(0.5), one = f64(1), whole = times(a.in, a.factor);
+  const Value half_pixel = minus(over(plus(a.places, half), a.factor), half);
+  const Value is_single = emit("equal", {a.out, one});
+  if (mode == "half_pixel") return half_pixel;
+  if (mode == "pytorch_half_pixel") return choose(is_single, f64(0), half_pixel);
+  if (mode == "asymmetric") return over(a.places, a.factor);
+  if (mode == "tf_half_pixel_for_nn")  // an axis that stays, as that of channels, does stay
+    return choose(emit("equal", {a.factor, one}), a.places, over(plus(a.places, half), a.factor));
+  if (mode == "align_corners")
+    return choose(is_single, f64(0), times(a.places, over(minus(a.in, one), minus(whole, one))));
+  if (mode == "half_pixel_symmetric")  // the part that rounding the size down cut off, halved at both ends
+    return plus(half_pixel, times(times(a.in, half), minus(one, over(a.out, whole))));
+  node.reject("with coordinate_transformation_mode `{}` scales must be known when the model is compiled",
+              mode);
+}
+
+/// Coordinates that are whole but for the last bits of their computation stay there.
+Value rounded(const std::string& how, const Value& x) {
+  if (how == "floor") return floor_of(plus(x, f64(1e-9)));
+  if (how == "ceil") return ceil_of(minus(x, f64(1e-9)));
+  return how == "round_prefer_floor" ? ceil_of(minus(x, f64(0.5))) : floor_of(plus(x, f64(0.5)));
+}
+
+/// The cubic convolution kernel (Keys 1981) at distance t >= 0.
+Value cubic(const Value& t, double a) {
+  const Value square = times(t, t), cube = times(square, t);
+  const Value near = plus(minus(times(f64(a + 2), cube), times(f64(a + 3), square)), f64(1));
+  const Value far =
+      minus(plus(minus(times(f64(a), cube), times(f64(5 * a), square)), times(f64(8 * a), t)), f64(4 * a));
+  return choose(emit("less_equal", {t, f64(1)}), near, choose(less(t, f64(2)), far, f64(0)));
+}
+
+/// The elements of the source that each one of the result is made of.
+struct Taps {
+  Values places, weights;
+};
+
+Taps taps_of(const relay::ResizeAttrs& attrs, const Value& x, const Value& extent) {
+  const bool is_linear = attrs.method == "linear";
+  const Value first = is_linear ? floor_of(x) : minus(floor_of(x), f64(1));
+  Taps taps;
+  Value total;
+  for (int64_t tap = 0; tap < (is_linear ? 2 : 4); ++tap) {
+    const Value at = plus(first, f64(static_cast<double>(tap))), distance = emit("abs", {minus(x, at)});
+    Value weight =
+        is_linear ? emit("maximum", {f64(0), minus(f64(1), distance)}) : cubic(distance, attrs.cubic_alpha);
+    if (attrs.cubic_exclude) {
+      const Value inside = emit("logical_and", {emit("less_equal", {f64(0), at}), less(at, extent)});
+      weight = choose(inside, weight, f64(0));
+    }
+    taps.places.push_back(as_integers(at));
+    taps.weights.push_back(weight);
+    total = total ? plus(total, weight) : weight;
+  }
+  // Of those that are left out the others have the weight.
+  for (Value& weight : taps.weights)
+    if (attrs.cubic_exclude) weight = over(weight, total);
+  return taps;
+}
+
+/// `image` as the taps along the axis say; places outside are the nearest inside.
+Value combined(const Value& image, int64_t axis, const Taps& taps) {
+  const DataType dtype = type_of(image).dtype, real = dtype == kFloat64 ? kFloat64 : kFloat32;
+  std::vector<Expr> along(dims_of(image).size(), Expr(1));
+  Value sum;
+  for (size_t i = 0; i < taps.places.size(); ++i) {
+    along[static_cast<size_t>(axis)] = dims_of(taps.places[i])[0];
+    const Value weight = reshape_to(cast_to(taps.weights[i], real), along);
+    const Value term = times(cast_to(taken(image, taps.places[i], axis), real), weight);
+    sum = sum ? plus(sum, term) : term;
+  }
+  return cast_to(sum, dtype);
+}
+
+Value resized_along(const Node& node, const Value& image, int64_t axis, const Value& scale,
+                    const relay::ResizeAttrs& attrs, bool rounds_up) {
+  const Axis a = axis_of(image, axis, scale);
+  const Value x = coordinates(node, attrs.coordinate_transformation_mode, a);
+  if (attrs.method != "nearest_neighbor") return combined(image, axis, taps_of(attrs, x, a.in));
+  Value nearest = rounded(attrs.rounding_method, x);
+  if (rounds_up) nearest = choose(less(a.factor, f64(1)), rounded("ceil", x), nearest);
+  return taken(image, as_integers(nearest), axis);
+}
+
+}  // namespace
+
+Value resize_at_run_time(const Node& node, const Value& scales, const std::vector<int64_t>& axes,
+                         const relay::ResizeAttrs& attrs, bool rounds_up) {
+  if (attrs.antialias) node.reject("with antialias scales must be known when the model is compiled");
+  // What is open of their number the run checks.
+  const Value all = with_dims(scales, {static_cast<int64_t>(axes.size())});
+  Value value = node.in(0);
+  for (size_t i = 0; i < axes.size(); ++i) {
+    const auto place = static_cast<int64_t>(i);
+    if (const auto scale = known_element(all, place); scale && scale->tensor.value(scale->place) == 1)
+      continue;
+    value = resized_along(node, value, axes[i], taken(all, integer(place), 0), attrs, rounds_up);
+  }
+  return value;
+}
+
+}  // namespace lathe::onnx
