@@ -3,6 +3,7 @@
 #include "core/arith/simplify.h"
 #include "core/frontends/onnx_arithmetic.h"
 #include "core/frontends/onnx_lists.h"
+#include "core/relay/analysis/call_type.h"
 #include "core/relay/analysis/graph_scopes.h"
 #include "core/relay/ops/attrs_require.h"
 #include "core/relay/ops/attrs_tensor.h"
@@ -124,26 +125,49 @@ Values rows_of_a_step(const Node& node, const Values& inputs, size_t carried) {
   return {outputs.begin() + 1 + static_cast<std::ptrdiff_t>(carried), outputs.end()};
 }
 
+/// What a step gives to carry on, for its types alone.
+Values carried_by_a_step(const Node& node, const Value& step, const Value& condition, const Values& carried) {
+  Values inputs{step, condition};
+  inputs.insert(inputs.end(), carried.begin(), carried.end());
+  OpenDimensions::Scope scope;
+  const Values outputs = body_of(node, inputs);
+  return {outputs.begin() + 1, outputs.begin() + 1 + static_cast<std::ptrdiff_t>(carried.size())};
+}
+
+/// The types that items of sequences have, of `carried` as of what a step makes of it; null where that is not
+/// one type, and for what is no sequence.
+std::vector<relay::Type> item_types(const Values& carried, const Values& next) {
+  std::vector<relay::Type> types;
+  for (size_t i = 0; i < carried.size(); ++i)
+    types.push_back(is_sequence(carried[i]) && is_sequence(next[i]) ? common_item_type({carried[i], next[i]})
+                                                                    : nullptr);
+  return types;
+}
+
 /// What a loop carries, with lists in the place of sequences: of items as they are at first and as the body
 /// gives them.
 Values with_lists(const Node& node, const Value& condition, const Values& carried) {
   if (std::none_of(carried.begin(), carried.end(), is_sequence)) return carried;
-  Values inputs{scalar(kInt64, 0), condition};
-  inputs.insert(inputs.end(), carried.begin(), carried.end());
-  OpenDimensions::Scope scope;
-  const Values outputs = body_of(node, inputs);
-  scope.leave();
-  Values result = carried;
-  for (size_t i = 0; i < carried.size(); ++i) {
-    if (!is_sequence(carried[i])) continue;
-    const Value& next = outputs[1 + i];
-    const relay::Type item = is_sequence(next) ? common_item_type({carried[i], next}) : nullptr;
-    if (!item)
-      node.reject(
-          "its count and condition must be known when the model is compiled, since it carries a sequence "
-          "without items, or of several types");
-    result[i] = as_list(carried[i], with_told_sizes(item));
+  std::vector<relay::Type> types =
+      item_types(carried, carried_by_a_step(node, scalar(kInt64, 0), condition, carried));
+  const auto has_untyped = [&] {
+    for (size_t i = 0; i < carried.size(); ++i)
+      if (is_sequence(carried[i]) && !types[i]) return true;
+    return false;
+  };
+  // The first step may be one that adds nothing, as a loop of as many steps as have been made.
+  if (has_untyped()) {
+    const relay::Type number = relay::tensor_type(std::vector<int64_t>{}, kInt64);
+    const Value any_step = relay::with_checked_type(relay::make_var("step", number), number);
+    types = item_types(carried, carried_by_a_step(node, any_step, condition, carried));
   }
+  if (has_untyped())
+    node.reject(
+        "its count and condition must be known when the model is compiled, since it carries a sequence "
+        "without items, or of several types");
+  Values result = carried;
+  for (size_t i = 0; i < carried.size(); ++i)
+    if (types[i]) result[i] = as_list(carried[i], with_told_sizes(types[i]));
   return result;
 }
 

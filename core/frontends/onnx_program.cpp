@@ -159,6 +159,8 @@ relay::Type common_type(const relay::Type& a, const relay::Type& b) {
 }
 
 relay::Type with_told_sizes(const relay::Type& type) {
+  if (!type.as<relay::TensorType>())
+    fail("a value of type {} where a tensor must be", type ? relay::print(type) : "several");
   const auto& tensor = *type.as<relay::TensorType>();
   std::vector<Expr> shape = tensor.shape;
   for (Expr& dim : shape) {

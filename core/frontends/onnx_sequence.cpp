@@ -49,7 +49,9 @@ Values empty(const Node&) { return {tuple_of({})}; }
 
 Values insert(const Node& node) {
   if (needs_list(node, 0, 2)) {
-    const Value list = list_in(node, 0);
+    const bool is_first = !is_list(node.in(0)) && items(node, 0).empty();
+    const Value list =
+        is_first ? as_list(node.in(0), with_told_sizes(node.in(1)->checked_type)) : list_in(node, 0);
     return {node.has(2) ? with_item_at(list, node.in(2), node.in(1)) : with_last(list, node.in(1))};
   }
   Values all = items(node, 0);

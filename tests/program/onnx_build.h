@@ -9,6 +9,14 @@
 
 namespace lathe::onnx {
 
+/// `result` is what the nodes of the one side, or of the other, call result_yes and result_no.
+inline std::string if_node(const std::string& condition, const Strings& yes, const Strings& no,
+                           const std::string& result) {
+  return node("If", {condition}, {result},
+              bytes::subgraph("then_branch", bytes::graph(yes, "", {result + "_yes"})) +
+                  bytes::subgraph("else_branch", bytes::graph(no, "", {result + "_no"})));
+}
+
 class Build {
  public:
   explicit Build(const Model& model)

@@ -6,6 +6,11 @@
 namespace lathe::onnx {
 namespace {
 
+Tensor floats(const std::vector<float>& values, const Shape& shape) {
+  return tensor_of<float>(values, shape, kFloat32);
+}
+Tensor number_of(int64_t value) { return tensor_of<int64_t>({value}, {}, kInt64); }
+
 /// `t`: rows of x.
 Strings with_count(Strings nodes) {
   nodes.insert(nodes.begin(), {node("Shape", {"x"}, {"shape"}), ints("zero", {0}), ints("one", {1}),
@@ -178,6 +183,56 @@ TEST(OnnxLists, OfAnyLengthAsInputsAndOutputs) {
           .find("input `x` is a sequence of as many items as are given shapes: --shape x.0=2x3, x.1, ...; or "
                 "of one shape, as one tensor: --shape x=7x2x3, --open x.0"),
       std::string::npos);
+}
+
+/// A sequence without items is of no type until it gets one.
+TEST(OnnxLists, SequencesThatBeginEmptyWithinLoopsAndBranches) {
+  const std::string inputs = bytes::input("i") + bytes::input("go") + bytes::input("s");
+  const std::string push = if_node("is_more", {node("SequenceInsert", {"s", "row", "front"}, {"t_yes"})},
+                                   {node("Identity", {"s"}, {"t_no"})}, "t");
+  const std::string inner =
+      bytes::graph({node("Identity", {"go"}, {"on"}), node("Gather", {"x", "i"}, {"row"}),
+                    node("ReduceSum", {"row"}, {"sum"}, integer("keepdims", 0)),
+                    node("Greater", {"sum", "least"}, {"is_more"}), push},
+                   inputs, {"on", "t"});
+  const std::string outer =
+      bytes::graph({node("Identity", {"go"}, {"on"}),
+                    node("Loop", {"t", "", "s"}, {"after"}, bytes::subgraph("body", inner))},
+                   inputs, {"on", "after"});
+  Build build({{node("Shape", {"x"}, {"shape"}), ints("zero", {0}), node("Gather", {"shape", "zero"}, {"t"}),
+                if_node("flag",
+                        {node("SequenceEmpty", {}, {"none"}),
+                         node("Loop", {"times", "", "none"}, {"all_yes"}, bytes::subgraph("body", outer))},
+                        {node("SequenceEmpty", {}, {"all_no"})}, "all"),
+                node("SequenceInsert", {"all", "last"}, {"most"}), node("SequenceLength", {"all"}, {"n"}),
+                node("ConcatFromSequence", {"most"}, {"y"}, integer("axis", 0) + integer("new_axis", 1))},
+               input_of("x", {"t", "2"}) + input_of("flag", {}, kBoolean) + input_of("times", {}, kInt) +
+                   input_of("front", {}, kInt) + input_of("least", {}) + input_of("last", {"2"}),
+               {"n", "y"}});
+  const Tensor x = floats({1, 2, -3, 1, 5, 6}, {3, 2}), last = floats({9, 9}, {2});
+  std::vector<Tensor> outputs =
+      build.at(std::vector<Tensor>{x, full({}, kBool, 1), number_of(2), number_of(0), floats({0}, {}), last});
+  EXPECT_EQ(outputs[0].integer(0), 4);
+  expect_equal({outputs[1]}, {floats({5, 6, 1, 2, 5, 6, 1, 2, 9, 9}, {5, 2})});
+  for (bool some : {true, false}) {
+    outputs = build.at(std::vector<Tensor>{x, full({}, kBool, some), number_of(some ? 0 : 2), number_of(0),
+                                           floats({0}, {}), last});
+    EXPECT_EQ(outputs[0].integer(0), 0);
+    expect_equal({outputs[1]}, {floats({9, 9}, {1, 2})});
+  }
+}
+
+TEST(OnnxLists, AnItemAtAPositionOfASequenceThatIsEmpty) {
+  Build build({{node("SequenceEmpty", {}, {"none"}), node("SequenceInsert", {"none", "x", "k"}, {"one"}),
+                node("SequenceInsert", {"one", "w", "k"}, {"two"}),
+                node("ConcatFromSequence", {"two"}, {"y"}, integer("axis", 0))},
+               input_of("x", {"n"}) + input_of("w", {"n"}) + input_of("k", {}, kInt)});
+  expect_equal(build.at(std::vector<Tensor>{floats({1, 2}, {2}), floats({3, 4}, {2}), number_of(0)}),
+               {floats({3, 4, 1, 2}, {4})});
+  EXPECT_NE(thrown_by([&] {
+              build.at(std::vector<Tensor>{floats({1, 2}, {2}), floats({3, 4}, {2}), number_of(1)});
+            }).find("a position beyond the end of a sequence"),
+            std::string::npos);
 }
 
 TEST(OnnxLists, WhatIsNoList) {
