@@ -10,6 +10,7 @@
 #include <set>
 #include <unordered_map>
 
+#include "core/frontends/onnx_branches.h"
 #include "core/frontends/onnx_functions.h"
 #include "core/frontends/onnx_inputs.h"
 #include "core/frontends/onnx_lists.h"
@@ -146,6 +147,12 @@ class Importer final : public Surroundings {
       convert_nodes(graph_);
       for (const auto& output : graph_.output()) {
         outputs.push_back(value(output.name(), "the list of outputs"));
+        if (is_either(outputs.back()))
+          fail(
+              "output `{}` is of several ranks or types by a condition, which must be known when the model "
+              "is "
+              "compiled",
+              output.name());
         // Of a length that only a run tells: side by side in one tensor.
         if (is_list(outputs.back())) outputs.back() = joined_items(outputs.back(), 0, /*new_axis=*/true);
         const auto* items = outputs.back().as<relay::Tuple>();
@@ -415,11 +422,16 @@ class Importer final : public Surroundings {
       const auto* function = functions_.find(proto);
       // Versions are those of the standard; what is not of it is as it is now.
       const int64_t opset = is_standard(proto) ? calls_.back().opset : Node::kNewest;
-      outputs = function ? run_function(*function, proto, inputs)
-                         : converted(*find_converter(full_name(proto)),
-                                     Node(proto, opset, std::move(inputs), folder_, *this));
+      const auto convert_side = [&](const std::vector<Value>& side) {
+        return function
+                   ? run_function(*function, proto, side)
+                   : converted(*find_converter(full_name(proto)), Node(proto, opset, side, folder_, *this));
+      };
+      outputs = of_each_side(inputs, convert_side, [&] { write_out(1); });
     } catch (const NothingToTake& e) {
       throw NothingToTake(fmt::format("{}: {}", describe(proto), e.what()));
+    } catch (const NoElement& e) {
+      throw NoElement(fmt::format("{}: {}", describe(proto), e.what()));
     } catch (const Error& e) {
       fail("{}: {}", describe(proto), e.what());
     }

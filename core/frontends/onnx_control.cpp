@@ -2,9 +2,9 @@
 // then; else they become branches and functions of the program.
 #include "core/arith/simplify.h"
 #include "core/frontends/onnx_arithmetic.h"
+#include "core/frontends/onnx_branches.h"
 #include "core/frontends/onnx_lists.h"
 #include "core/relay/analysis/call_type.h"
-#include "core/relay/analysis/graph_scopes.h"
 #include "core/relay/ops/attrs_require.h"
 #include "core/relay/ops/attrs_tensor.h"
 
@@ -12,76 +12,29 @@ namespace lathe::onnx {
 namespace {
 using relay::Ints;
 
-/// One side of a branch, or why the model's sizes do not fit it (Choices::leaves_out).
-struct Side {
-  Values values;
-  std::string unfit;
-};
-
-Side side(const Node& node, const char* name) {
-  OpenDimensions::Scope scope;
-  const Choices& choices = OpenDimensions::current()->choices();
-  const size_t before = choices.made();
-  try {
-    return {node.run(name, {}), ""};
-  } catch (const Error& error) {
-    // Another choice within it may lead through.
-    if (!choices.leaves_out() || choices.made() != before) throw;
-    return {{},
-            fmt::format("{} of a branch does not fit the sizes that the model was compiled for: {}", name,
-                        error.what())};
+/// Whether the sides give tensors of different ranks.
+bool ranks_differ(const Values& yes, const Values& no) {
+  for (size_t i = 0; i < std::min(yes.size(), no.size()); ++i) {
+    const auto rank = [](const Value& value) {
+      const auto* type = is_either(value) ? nullptr : value->checked_type.as<relay::TensorType>();
+      return type ? std::optional(type->shape.size()) : std::nullopt;
+    };
+    if (rank(yes[i]) && rank(no[i]) && rank(yes[i]) != rank(no[i])) return true;
   }
-}
-
-/// The side that is left; a run that would take the other is refused.
-Values only_side(const Node& node, const Values& values, bool holds, const std::string& unfit) {
-  const Value condition = reshape(node.in(0), {});
-  const Value allowed = holds ? condition : emit("logical_not", {condition});
-  Values results;
-  for (const Value& value : values) {
-    if (!value->checked_type.as<relay::TensorType>()) node.reject("{}", unfit);
-    results.push_back(emit("require", {as_data(value), allowed}, make<relay::RequireAttrs>(unfit)));
-    OpenDimensions::current()->learn_from(results.back());
-  }
-  return results;
+  return false;
 }
 
 /// When the condition is not known, a branch of the program: what only one side needs is computed there.
-/// Where there is nothing to compute, elements are chosen, and the model stays a graph.
 Values if_op(const Node& node) {
   if (known(node.in(0)) && !holds_handles(node.in(0)))
     return node.run(node.int_in(0) ? "then_branch" : "else_branch", {});
-  Side then_side = side(node, "then_branch"), else_side = side(node, "else_branch");
-  if (!then_side.unfit.empty() && !else_side.unfit.empty()) node.reject("{}", then_side.unfit);
-  if (!then_side.unfit.empty()) return only_side(node, else_side.values, false, then_side.unfit);
-  if (!else_side.unfit.empty()) return only_side(node, then_side.values, true, else_side.unfit);
-  Values yes = std::move(then_side.values), no = std::move(else_side.values);
-  yes.resize(std::min(yes.size(), no.size()));
-  no.resize(yes.size());
-  bool computes = false, same = true, ranks = true;
-  for (size_t i = 0; i < yes.size(); ++i) {
-    if (is_sequence(yes[i]) || is_sequence(no[i])) {
-      const relay::Type item =
-          is_sequence(yes[i]) && is_sequence(no[i]) ? common_item_type({yes[i], no[i]}) : nullptr;
-      if (!item)
-        node.reject(
-            "the condition must be known when the model is compiled, since its branches give sequences "
-            "without items, or of several types");
-      yes[i] = as_list(yes[i], item), no[i] = as_list(no[i], item);
-      computes = true;
-      continue;
-    }
-    yes[i] = as_data(yes[i]), no[i] = as_data(no[i]);
-    computes |= !relay::is_leaf(yes[i]) || !relay::is_leaf(no[i]);
-    same &= structural_equal(yes[i]->checked_type, no[i]->checked_type);
-    ranks &= type_of(yes[i]).shape.size() == type_of(no[i]).shape.size();
-  }
+  Values yes, no;
+  const Values results = branch_of(
+      reshape(node.in(0), {}), [&] { return yes = node.run("then_branch", {}); },
+      [&] { return no = node.run("else_branch", {}); });
   // A dimension that is 1 dropped, else kept: what follows is written for one of the two.
-  if (!ranks && is_about_dims(node.in(0))) return OpenDimensions::current()->choices().next() ? yes : no;
-  const Value condition = reshape(node.in(0), {});
-  if (computes || !same) return branch(condition, yes, no);
-  Values results;
-  for (size_t i = 0; i < yes.size(); ++i) results.push_back(choose(condition, yes[i], no[i]));
+  if (is_about_dims(node.in(0)) && ranks_differ(yes, no))
+    return OpenDimensions::current()->choices().next() ? yes : no;
   return results;
 }
 
@@ -109,11 +62,22 @@ Expr most_steps(const Node& node) {
   return dims_of(zeros_of(emit("maximum", {cast_to(reshape(node.in(0), {}), kInt64), scalar(kInt64, 0)})))[0];
 }
 
+/// What a step gives the next one takes, and there are as many steps as a run makes.
+void require_one_type(const Node& node, const Values& outputs) {
+  for (size_t i = 0; i < outputs.size(); ++i)
+    if (is_either(outputs[i]))
+      node.reject(
+          "output {} of its body is of several ranks or types by a condition, which must be known when the "
+          "model is compiled",
+          i);
+}
+
 /// The body of a loop: the step's number, the condition and what is carried give the next condition, what is
 /// carried, and a value for each tensor that is gathered.
 Values body_of(const Node& node, const Values& inputs) {
   Values outputs = node.run("body", inputs);
   if (outputs.size() != 1 + node.outputs()) node.reject("its body has {} outputs", outputs.size());
+  require_one_type(node, outputs);
   for (Value& output : outputs) output = as_data(output);
   return outputs;
 }
@@ -430,6 +394,7 @@ Values scan_at_run_time(const Node& node, const ScanForm& form) {
       inputs.push_back(row_of(rows[i], form.backward[i] ? minus(last, state[0]) : state[0]));
     Values outputs = node.run("body", inputs);
     if (outputs.size() != node.outputs()) node.reject("its body has {} outputs", outputs.size());
+    require_one_type(node, outputs);
     for (Value& output : outputs) output = as_data(output);
     return outputs;
   };

@@ -1,7 +1,7 @@
 // Values: calls with their types inferred as they are made, constants folded on the way.
 #include <algorithm>
 
-#include "core/frontends/onnx_program.h"
+#include "core/frontends/onnx_branches.h"
 #include "core/relay/analysis/call_type.h"
 #include "core/relay/interpret_closed.h"
 #include "core/relay/ops/attrs_tensor.h"
@@ -67,6 +67,10 @@ bool sums_nothing(const relay::Op& op, const relay::Call& call) {
 }  // namespace
 
 const relay::TensorType& type_of(const Value& value) {
+  if (is_either(value))
+    fail(
+        "a value that is of several ranks or types by a condition, which must be known when the model is "
+        "compiled where one tensor must be");
   const auto* type = value->checked_type.as<relay::TensorType>();
   if (!type) fail("a sequence, or an optional without a value, where a tensor must be: not supported");
   return *type;

@@ -4,6 +4,7 @@
 
 #include "core/arith/simplify.h"
 #include "core/frontends/onnx_arithmetic.h"
+#include "core/frontends/onnx_branches.h"
 #include "core/frontends/onnx_lists.h"
 #include "core/frontends/onnx_run_sizes.h"
 #include "core/relay/ops/attrs_require.h"
@@ -205,6 +206,7 @@ Values map_of_lists(const Node& node) {
     for (size_t i = 0, k = 0; i < node.inputs(); ++i) inputs.push_back(is_item[i] ? items[k++] : node.in(i));
     Values outputs = node.run("body", inputs);
     if (outputs.size() != node.outputs()) node.reject("its body has {} outputs", outputs.size());
+    for (const Value& output : outputs) type_of(output);
     return outputs;
   });
 }
@@ -236,7 +238,7 @@ Values has_element(const Node& node) {
 }
 
 Values get_element(const Node& node) {
-  if (node.in(0) == no_value()) node.reject("the optional has no value");
+  if (node.in(0) == no_value()) throw NoElement("the optional has no value");
   return {node.in(0)};
 }
 

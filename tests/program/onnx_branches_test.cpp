@@ -1,0 +1,152 @@
+// ONNX branches by a condition that only a run knows, whose sides have little in common.
+#include "tests/program/onnx_build.h"
+#include "tests/thrown_by.h"
+
+namespace lathe::onnx {
+namespace {
+
+using Tensors = std::vector<Tensor>;
+
+/// x without its first axis, of one element, where `flag` says so.
+std::string squeezed() {
+  return ints("first", {0}) + if_node("flag", {node("Squeeze", {"x", "first"}, {"z_yes"})},
+                                      {node("Identity", {"x"}, {"z_no"})}, "z");
+}
+
+const std::string kRow = input_of("x", {"1", "n"}), kFlag = input_of("flag", {}, kBoolean);
+
+Tensor flag(bool value) { return full({}, kBool, value); }
+Tensor floats(const std::vector<float>& values, const Shape& shape) {
+  return tensor_of<float>(values, shape, kFloat32);
+}
+const Tensor kX = floats({1, -2, 3}, {1, 3});
+
+std::string said_of(const Model& model) {
+  return thrown_by([&] { Build{model}; });
+}
+
+TEST(OnnxBranches, OfDifferentRanks) {
+  Build build(
+      {{squeezed(), node("Relu", {"z"}, {"r"}), ints("all", {-1}), node("Reshape", {"r", "all"}, {"y"}),
+        node("Size", {"z"}, {"count"}), node("ReduceSum", {"z"}, {"sum"}, integer("keepdims", 0)),
+        node("Shape", {"z"}, {"shape"}), node("Shape", {"shape"}, {"rank"})},
+       kRow + kFlag,
+       {"y", "count", "sum", "rank"}});
+  for (bool one : {true, false}) {
+    const std::vector<Tensor> outputs = build.at(Tensors{kX, flag(one)});
+    expect_equal({outputs[0], outputs[2]}, {floats({1, 0, 3}, {3}), floats({2}, {})});
+    EXPECT_EQ(outputs[1].integer(0), 3);
+    EXPECT_EQ(outputs[3].integer(0), one ? 1 : 2);
+  }
+}
+
+/// One condition is one, whatever is made of it.
+TEST(OnnxBranches, MeetThoseOfTheirCondition) {
+  Build build({{squeezed(), node("Neg", {"z"}, {"minus"}), node("Mul", {"z", "minus"}, {"product"}),
+                node("ReduceMin", {"product"}, {"y"}, integer("keepdims", 0))},
+               kRow + kFlag});
+  for (bool one : {true, false}) expect_equal(build.at(Tensors{kX, flag(one)}), {floats({-9}, {})});
+}
+
+TEST(OnnxBranches, OfDifferentRanksAndTypesWithinEachOther) {
+  const std::string inner = if_node("other", {node("Cast", {"z"}, {"t_yes"}, integer("to", kInt))},
+                                    {node("Add", {"z", "z"}, {"t_no"})}, "t");
+  Build build({{squeezed(), inner, node("Cast", {"t"}, {"real"}, integer("to", kFloat)),
+                node("ReduceSum", {"real"}, {"y"}, integer("keepdims", 0))},
+               kRow + kFlag + input_of("other", {}, kBoolean)});
+  for (bool one : {true, false})
+    for (bool other : {true, false})
+      expect_equal(build.at(Tensors{floats({1.5F, -2, 3}, {1, 3}), flag(one), flag(other)}),
+                   {floats({other ? 2.F : 5.F}, {})});
+}
+
+TEST(OnnxBranches, InTheBodyOfALoop) {
+  const std::string body =
+      bytes::graph({node("Identity", {"go"}, {"on"}), node("Gather", {"x", "i"}, {"row"}), ints("first", {0}),
+                    node("ReduceSum", {"row"}, {"sum"}, integer("keepdims", 0)),
+                    node("Greater", {"sum", "before"}, {"is_more"}),
+                    if_node("is_more", {node("Unsqueeze", {"row", "first"}, {"z_yes"})},
+                            {node("Identity", {"row"}, {"z_no"})}, "z"),
+                    node("ReduceMax", {"z"}, {"most"}, integer("keepdims", 0)),
+                    node("Add", {"before", "most"}, {"after"})},
+                   bytes::input("i") + bytes::input("go") + bytes::input("before"), {"on", "after"});
+  Build build({{node("Shape", {"x"}, {"shape"}), ints("zero", {0}), node("Gather", {"shape", "zero"}, {"t"}),
+                node("Loop", {"t", "", "start"}, {"y"}, bytes::subgraph("body", body))},
+               input_of("x", {"t", "2"}) + input_of("start", {})});
+  expect_equal(build.at(Tensors{floats({1, 2, 0, -5, 4, 3}, {3, 2}), floats({0}, {})}), {floats({6}, {})});
+  EXPECT_NE(
+      said_of({{node("Loop", {"most", "", "x"}, {"y"},
+                     bytes::subgraph("body",
+                                     bytes::graph({node("Identity", {"go"}, {"on"}), squeezed()},
+                                                  bytes::input("i") + bytes::input("go") + bytes::input("v"),
+                                                  {"on", "z"})))},
+               kRow + kFlag + input_of("most", {}, kInt)})
+          .find("output 1 of its body is of several ranks or types by a condition, which must be known"),
+      std::string::npos);
+}
+
+TEST(OnnxBranches, OfWhichOneDoesNotGoOn) {
+  Build build({{squeezed(), node("Transpose", {"z"}, {"y"}, integers("perm", {1, 0}))}, kRow + kFlag});
+  expect_equal(build.at(Tensors{kX, flag(false)}), {floats({1, -2, 3}, {3, 1})});
+  EXPECT_NE(thrown_by([&] {
+              build.at(Tensors{kX, flag(true)});
+            }).find("then_branch of a branch does not fit"),
+            std::string::npos);
+}
+
+TEST(OnnxBranches, CannotBeOutputs) {
+  EXPECT_EQ(said_of({{squeezed()}, kRow + kFlag, {"z"}}),
+            "m.onnx: output `z` is of several ranks or types by a condition, which must be known when the "
+            "model is compiled");
+}
+
+TEST(OnnxBranches, OptionalsWithAndWithoutAValue) {
+  const std::string maybe =
+      if_node("flag", {node("Optional", {"x"}, {"o_yes"})}, {node("Optional", {}, {"o_no"})}, "o");
+  Build build({{maybe, node("OptionalHasElement", {"o"}, {"has"}),
+                if_node("has", {node("OptionalGetElement", {"o"}, {"v"}), node("Mul", {"v", "v"}, {"y_yes"})},
+                        {node("Neg", {"x"}, {"y_no"})}, "y")},
+               kRow + kFlag,
+               {"y", "has"}});
+  expect_equal(build.at(Tensors{kX, flag(true)}), {floats({1, 4, 9}, {1, 3}), flag(true)});
+  expect_equal(build.at(Tensors{kX, flag(false)}), {floats({-1, 2, -3}, {1, 3}), flag(false)});
+  Build unasked({{maybe, node("OptionalGetElement", {"o"}, {"y"})}, kRow + kFlag});
+  expect_equal(unasked.at(Tensors{kX, flag(true)}), {kX});
+  EXPECT_NE(thrown_by([&] {
+              unasked.at(Tensors{kX, flag(false)});
+            }).find("the optional has no value"),
+            std::string::npos);
+}
+
+std::string sequence_of(const Strings& items, const std::string& name) {
+  return items.empty() ? node("SequenceEmpty", {}, {name}) : node("SequenceConstruct", items, {name});
+}
+
+TEST(OnnxBranches, SequencesOfDifferentItems) {
+  // Of different ranks, and of any that there are beside none.
+  const Strings ranks{
+      ints("first", {0}),
+      node("Squeeze", {"x", "first"}, {"flat"}),
+      ints("last", {-1}),
+      if_node("flag", {sequence_of({"x", "flat"}, "s_yes")}, {sequence_of({"x"}, "s_no")}, "s"),
+      node("SequenceAt", {"s", "last"}, {"item"}),
+      node("ReduceSum", {"item"}, {"y"}, integer("keepdims", 0)),
+      node("SequenceLength", {"s"}, {"n"})};
+  Build build({ranks, kRow + kFlag, {"y", "n"}});
+  for (bool two : {true, false}) {
+    const std::vector<Tensor> outputs = build.at(Tensors{kX, flag(two)});
+    expect_equal({outputs[0]}, {floats({2}, {})});
+    EXPECT_EQ(outputs[1].integer(0), two ? 2 : 1);
+  }
+  for (const Strings& items : {Strings{}, {"x"}}) {
+    Build one({{if_node("flag", {sequence_of(items, "s_yes")}, {sequence_of({}, "s_no")}, "s"),
+                node("SequenceInsert", {"s", "x"}, {"more"}), node("SequenceLength", {"more"}, {"y"})},
+               kRow + kFlag});
+    for (bool some : {true, false})
+      EXPECT_EQ(one.at(Tensors{kX, flag(some)})[0].integer(0),
+                1 + (some ? static_cast<int64_t>(items.size()) : 0));
+  }
+}
+
+}  // namespace
+}  // namespace lathe::onnx
