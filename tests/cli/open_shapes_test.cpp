@@ -69,7 +69,7 @@ TEST_F(OpenShapesCommand, AnExpressionOfAnInputTellsItsDimension) {
     write_file(model, text);
     const Finished untold = tune("run --untuned --model " + model);
     EXPECT_EQ(untold.code, 2);
-    EXPECT_THAT(untold.output, HasSubstr("`x` is [2 * k + m], `w` is [m]; say what they are, as in --shape "
+    EXPECT_THAT(untold.output, HasSubstr("`x` is [(2 * k) + m], `w` is [m]; say what they are, as in --shape "
                                          "x=3 --shape w=1\n"));
     const Finished compiled =
         tune("compile --untuned --open k=1..64 --open m --model " + model + " --out " + module);
@@ -83,9 +83,9 @@ TEST_F(OpenShapesCommand, AnExpressionOfAnInputTellsItsDimension) {
       EXPECT_THAT(finished.output, HasSubstr(said));
     }
     for (const auto& [given, said] :
-         {std::pair(" --shape x=9 --shape w=4", "input `x` has shape (9), must be ((2 * k + m))"),
+         {std::pair(" --shape x=9 --shape w=4", "input `x` has shape (9), must be ((k * 2 + m))"),
           std::pair(" --shape x=200 --shape w=2", "dimension k is 99, the model was compiled for 1 to 64"),
-          std::pair(" --shape x=2 --shape w=4", "must be ((2 * k + m))"),
+          std::pair(" --shape x=2 --shape w=4", "must be ((k * 2 + m))"),
           std::pair("", "dimension m of input `w` is open: say what it is, as in --shape w=1")}) {
       const Finished refused = tune(shapes + given);
       EXPECT_EQ(refused.code, 2) << given << refused.output;
