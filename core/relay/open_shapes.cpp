@@ -84,12 +84,14 @@ class ExampleExtents {
   }
 
  private:
-  int64_t size_of(const lathe::Expr& size) const {
+  int64_t size_of(const lathe::Expr& size) const { return std::max<int64_t>(value_of(size), 0); }
+
+  int64_t value_of(const lathe::Expr& size) const {
     const lathe::Expr value = simplify(rewrite(size, [&](const NodeRef& node) {
                                          const lathe::VarNode* dim = node.as<lathe::VarNode>();
                                          return dim ? NodeRef(lathe::Expr(chosen_.at(dim->name))) : node;
                                        }).cast<ExprNode>());
-    return as_int(value) ? std::max<int64_t>(int_value(value), 0) : 1;
+    return as_int(value) ? int_value(value) : 1;
   }
 
   void choose(const StatedDim& dim, int64_t likely) {
@@ -102,7 +104,7 @@ class ExampleExtents {
     // As near to what is likely as it comes, and not nothing.
     if (unknown)
       chosen_[unknown->variable->name] =
-          std::max<int64_t>(unknown->told_by(likely, size_of(unknown->rest)), 1);
+          std::max<int64_t>(unknown->told_by(likely, value_of(unknown->rest)), 1);
     for (const std::string& name : dim.names()) chosen_.try_emplace(name, likely);
   }
 

@@ -126,7 +126,8 @@ TEST(BindShapes, SettlesWhatWaitsForAnotherInput) {
   EXPECT_EQ(thrown_by([&] {
               bound({x, y}, {{"x", {7}}, {"y", {6, 4}}});
             }),
-            "input `x` has shape (7): dimension 0 must be k + m");
+            "input `y` has shape (6, 4): dimension 0 must be m * 3")
+      << "y tells k, and with it x tells m, which is not y's";
 }
 
 /// A .relay file is any module.
