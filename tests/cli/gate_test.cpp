@@ -288,7 +288,7 @@ TEST_F(GateOfAGpu, IsAskedInCyclesOfItsClock) {
 
 TEST_F(GateOfAGpu, WhoseClockFallsTooOftenIsUnfit) {
   const std::string reports = temporary_.path() + "/gate";
-  const Finished finished = gate_with(driver() + " NVIDIA_FAKE_DIPS='900 3'", "slower.lathe",
+  const Finished finished = gate_with(driver() + " NVIDIA_FAKE_DIPS='900 5'", "slower.lathe",
                                       " --junit " + reports + ".xml --markdown " + reports + ".md");
   EXPECT_EQ(finished.code, 4) << finished.output;
   EXPECT_THAT(
