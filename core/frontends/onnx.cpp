@@ -149,9 +149,8 @@ class Importer final : public Surroundings {
         outputs.push_back(value(output.name(), "the list of outputs"));
         if (is_either(outputs.back()))
           fail(
-              "output `{}` is of several ranks or types by a condition, which must be known when the model "
-              "is "
-              "compiled",
+              "output `{}` is of several ranks or types by a condition, which must be known when the "
+              "model is compiled",
               output.name());
         // Of a length that only a run tells: side by side in one tensor.
         if (is_list(outputs.back())) outputs.back() = joined_items(outputs.back(), 0, /*new_axis=*/true);

@@ -14,6 +14,7 @@ inline Value less(const Value& a, const Value& b) { return emit("less", {a, b});
 inline Value choose(const Value& condition, const Value& a, const Value& b) {
   return emit("where", {condition, a, b});
 }
+inline Value integer(int64_t value) { return scalar(kInt64, static_cast<double>(value)); }
 /// A scalar of the element type of `like`.
 inline Value number(const Value& like, double value) { return scalar(type_of(like).dtype, value); }
 /// max(x, low), then min(x, high).

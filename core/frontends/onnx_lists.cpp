@@ -14,7 +14,6 @@ namespace {
 using relay::Ints;
 using Dims = std::vector<Expr>;
 
-Value integer(int64_t value) { return scalar(kInt64, static_cast<double>(value)); }
 Value next_of(const Value& i) { return plus(i, integer(1)); }
 
 /// `List` of the prelude.

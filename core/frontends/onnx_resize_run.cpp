@@ -8,7 +8,6 @@ namespace lathe::onnx {
 namespace {
 
 Value f64(double value) { return scalar(kFloat64, value); }
-Value integer(int64_t value) { return scalar(kInt64, static_cast<double>(value)); }
 Value floor_of(const Value& x) { return emit("floor", {x}); }
 Value ceil_of(const Value& x) { return emit("ceil", {x}); }
 Value as_integers(const Value& x) { return cast_to(x, kInt64); }

@@ -7,7 +7,6 @@
 namespace lathe::onnx {
 namespace {
 
-Value integer(int64_t value) { return scalar(kInt64, static_cast<double>(value)); }
 Value is_equal(const Value& a, const Value& b) { return emit("equal", {a, b}); }
 Value both(const Value& a, const Value& b) { return emit("logical_and", {a, b}); }
 Value either(const Value& a, const Value& b) { return emit("logical_or", {a, b}); }

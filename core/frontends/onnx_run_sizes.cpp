@@ -15,7 +15,6 @@ namespace {
 using relay::Ints;
 using Dims = std::vector<Expr>;
 
-Value integer(int64_t value) { return scalar(kInt64, static_cast<double>(value)); }
 Value larger(const Value& a, const Value& b) { return emit("maximum", {a, b}); }
 Value smaller(const Value& a, const Value& b) { return emit("minimum", {a, b}); }
 Value quotient(const Value& a, const Value& b) { return emit("floor_divide", {a, b}); }

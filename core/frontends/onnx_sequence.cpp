@@ -84,8 +84,6 @@ Values length(const Node& node) {
   return {constant(full({}, kInt64, static_cast<double>(items(node, 0).size())))};
 }
 
-Value integer(int64_t value) { return scalar(kInt64, static_cast<double>(value)); }
-
 /// Elements begin, begin + 1, ... along the axis, which vanishes where it need not be kept.
 Value part_of(const Value& value, int64_t axis, const Value& begin, const Value& length, bool keep) {
   const Tensor* known_length = known(length);

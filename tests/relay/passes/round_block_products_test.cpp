@@ -44,5 +44,17 @@ TEST(RoundBlockProducts, MultiplyThePackedWeights) {
     }
 }
 
+/// Forty sums of a sum with itself are 2^40 paths to one constant.
+TEST(RoundBlockProducts, LookAtSharedSumsOnce) {
+  Expr scale = typed_constant(full({16, 3}, kFloat32, 0x1p-40));
+  for (int i = 0; i < 40; ++i) scale = typed_call("add", {scale, scale});
+  const Expr product = typed_call("nn.block_dense",
+                                  {typed_constant(random_tensor({3, 96}, kFloat32, 1)),
+                                   typed_constant(numbers({16, 3, 32}, -8, 15)), scale},
+                                  make<BlockDenseAttrs>(true));
+  const Module rounded = round_block_products(closed(product), Target{.vector_bits = 256}, interpret_closed);
+  EXPECT_FALSE(structural_equal(rounded->functions.at("main")->body, product));
+}
+
 }  // namespace
 }  // namespace lathe::relay
