@@ -78,8 +78,11 @@ std::string placed(Exporter& e, const Written& w, const std::string& mode, int64
   // Gather wants positions inside, and leaves others undefined as "fast" does.
   if (mode == "fast") return w.args[1];
   std::string wide = e.cast(w.args[1], kInt64);
+  // Gather counts from the end by itself.
+  const int64_t first = mode == "from_end" ? -extent : 0;
   if (mode == "wrap") return e.add("Mod", {wide, e.number(kInt64, static_cast<double>(extent))});
-  return e.add("Clip", {wide, e.number(kInt64, 0), e.number(kInt64, static_cast<double>(extent - 1))});
+  return e.add("Clip", {wide, e.number(kInt64, static_cast<double>(first)),
+                        e.number(kInt64, static_cast<double>(extent - 1))});
 }
 
 void take(Exporter& e, const Written& w) {

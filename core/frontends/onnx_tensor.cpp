@@ -47,12 +47,12 @@ Values gather(const Node& node) {
   chosen.insert(chosen.begin() + axis, node.dims(1).begin(), node.dims(1).end());
   require_elements(node, chosen);
   const bool forward = counts_from_front(node.in(1));
-  // Of an axis whose size is open the remainder is what counts from the end.
+  // Of an axis whose size is known what counts from the end is arithmetic on constants, or with them.
   const Value indices =
       forward || !as_int(extent) ? node.in(1) : wrapped_indices(node.in(1), int_value(extent));
   return {emit("take", {node.in(0), indices},
                make<relay::TakeAttrs>(int64_t{0}, std::optional<int64_t>(axis),
-                                      std::string(forward || as_int(extent) ? "clip" : "wrap")))};
+                                      std::string(forward || as_int(extent) ? "clip" : "from_end")))};
 }
 
 Values gather_elements(const Node& node) {

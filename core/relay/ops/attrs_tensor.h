@@ -95,8 +95,9 @@ struct StridedSliceAttrs final : AttrsOf<StridedSliceAttrs> {
       field("axes", &StridedSliceAttrs::axes)};
 };
 
-/// take: no axis takes from the flattened tensor; mode "clip", "wrap" (negative from the end too) or "fast"
-/// (in bounds, or a wrong element).
+/// take: no axis takes from the flattened tensor. A position out of bounds is, by mode, the nearest one
+/// ("clip"), counted around ("wrap"), counted from the end where it is negative and then the nearest one
+/// ("from_end", as ONNX counts: without the division of "wrap"), or a wrong element ("fast").
 struct TakeAttrs final : AttrsOf<TakeAttrs> {
   int64_t batch_dims = 0;
   std::optional<int64_t> axis;

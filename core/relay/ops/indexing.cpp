@@ -67,6 +67,7 @@ void require_elements(RelationContext& c, const TensorType& x, const Shape& chos
 Expr placed(const std::string& mode, const Expr& index, const Expr& extent) {
   Expr wide = cast(kInt64, index);
   if (mode == "wrap") return floormod(wide, extent);
+  if (mode == "from_end") return from_end(wide, extent);
   return min(max(wide, Expr(0)), extent - 1);
 }
 
@@ -75,8 +76,8 @@ Relation take_type(RelationContext& c, const Attrs& attrs) {
   const TensorType *x = c.tensor(0), *indices = c.tensor(1);
   if (!x || !indices) return Relation::kWaits;
   require_integers(c, 1, *indices);
-  if (a.mode != "clip" && a.mode != "wrap" && a.mode != "fast")
-    mismatch(c, "mode is `{}`, must be clip, wrap or fast", a.mode);
+  if (a.mode != "clip" && a.mode != "wrap" && a.mode != "from_end" && a.mode != "fast")
+    mismatch(c, "mode is `{}`, must be clip, wrap, from_end or fast", a.mode);
   Shape shape = indices->shape;
   if (a.axis) {
     int64_t axis = front_axis(c, *a.axis, static_cast<int64_t>(x->shape.size()));

@@ -37,6 +37,9 @@ TEST(IndexOps, Take) {
   EXPECT_EQ(columns.shape(), (Index{2, 2, 2}));
   EXPECT_EQ(values_of(columns), (Numbers{3, 1, 3, 1, 6, 4, 6, 4}));
   EXPECT_EQ(values_of(take(1, "wrap", ints({-1}, {1}))), (Numbers{3, 6}));
+  EXPECT_EQ(values_of(take(1, "from_end", ints({-1, -3, 2, 9, -9}, {5}))),
+            (Numbers{3, 1, 3, 3, 1, 6, 4, 6, 6, 4}));
+  EXPECT_EQ(values_of(take({}, "from_end", ints({-2}, {1}))), (Numbers{5}));
   EXPECT_EQ(values_of(take(0, "fast", ints({1}, {}))), (Numbers{4, 5, 6}));
   EXPECT_EQ(values_of(take({}, "clip", ints({4, 1}, {2}))), (Numbers{5, 2}));
 }
