@@ -9,7 +9,7 @@
 #include <cmath>
 #include <set>
 
-#include "bench/main.h"
+#include "bench/flags.h"
 #include "bench/model_argument.h"
 #include "bench/pipeline_measurer.h"
 #include "core/codegen/host_target.h"
@@ -102,12 +102,13 @@ int print_model(const std::string& model, const Settings& settings, const Target
 
 int run(int argc, char** argv) {
   Settings settings;
-  CLI::App app("How many different programs the search has to choose from, by task");
-  app.add_option("models", settings.models, "models of the zoo, or files; MODEL:NAME=1x3x64x64")->required();
-  app.add_option("--want", settings.want, "programs that are enough")->check(CLI::Range(1, 100000));
-  app.add_option("--threads", settings.threads, "to schedule for")->check(CLI::Range(1, 1024));
-  app.add_option("--small-us", settings.small_us, "tasks that take less need no choice");
-  parse_flags(app, argc, argv);
+  Flags flags("How many different programs the search has to choose from, by task");
+  flags.add("models", settings.models, "models of the zoo, or files; MODEL:NAME=1x3x64x64",
+            Flags::Need::kRequired);
+  flags.add("--want", settings.want, 1, 100000, "programs that are enough");
+  flags.add("--threads", settings.threads, 1, 1024, "to schedule for");
+  flags.add("--small-us", settings.small_us, 0, 1e9, "tasks that take less need no choice");
+  flags.parse(argc, argv);
   Target target = codegen::resolve_target("cpu");
   target.cores = settings.threads;
   int poor = 0;

@@ -7,7 +7,7 @@
 #include <fmt/ranges.h>
 
 #include "bench/conv_layers.h"
-#include "bench/main.h"
+#include "bench/flags.h"
 #include "bench/space_race.h"
 #include "core/codegen/host_target.h"
 #include "tuner/load_model.h"
@@ -40,12 +40,12 @@ void compare(const ConvLayer& layer, const Target& target, const Settings& setti
 
 int run(int argc, char** argv) {
   Settings settings;
-  CLI::App app("Each convolution of a model by the best schedules of each design space, on one thread");
-  app.add_option("--model", settings.model, "a model of the zoo, or an ONNX file")->required();
-  app.add_option("--layer", settings.layer, "only layers whose description contains this");
-  app.add_option("--samples", settings.samples, "schedules tried of each space")->check(CLI::Range(1, 10000));
-  app.add_flag("--traces", settings.traces, "print the best schedules");
-  parse_flags(app, argc, argv);
+  Flags flags("Each convolution of a model by the best schedules of each design space, on one thread");
+  flags.add("--model", settings.model, "a model of the zoo, or an ONNX file", Flags::Need::kRequired);
+  flags.add("--layer", settings.layer, "only layers whose description contains this");
+  flags.add("--samples", settings.samples, 1, 10000, "schedules tried of each space");
+  flags.add("--traces", settings.traces, "print the best schedules");
+  flags.parse(argc, argv);
   Target target = codegen::resolve_target("cpu");
   target.cores = 1;
   const std::vector<ConvLayer> layers = find_conv_layers(tuner::load_model(settings.model), target);

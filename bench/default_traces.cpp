@@ -5,7 +5,7 @@
 //   [--traces] [--programs]
 #include <fmt/core.h>
 
-#include "bench/main.h"
+#include "bench/flags.h"
 #include "core/codegen/host_target.h"
 #include "core/support/digest.h"
 #include "core/support/text.h"
@@ -55,15 +55,16 @@ void print_model(const std::string& model, const Settings& settings) {
 
 int run(int argc, char** argv) {
   Settings settings;
-  CLI::App app("The default schedules of whole models as digests");
-  app.add_option("--models", settings.models, "models of the zoo or files, separated by commas")->required();
-  app.add_option("--threads", settings.threads, "numbers of threads, separated by commas");
-  app.add_option("--target", settings.target, "what to schedule for");
-  app.add_flag("--measured", settings.measured, "by the numbers measured of this machine, not its row");
-  app.add_flag("--tasks", settings.tasks, "also the digests of each task and its program");
-  app.add_flag("--traces", settings.traces, "also the traces, each before its task");
-  app.add_flag("--programs", settings.programs, "also each task's program, and what it is lowered to");
-  parse_flags(app, argc, argv);
+  Flags flags("The default schedules of whole models as digests");
+  flags.add("--models", settings.models, "models of the zoo or files, separated by commas",
+            Flags::Need::kRequired);
+  flags.add("--threads", settings.threads, "numbers of threads, separated by commas");
+  flags.add("--target", settings.target, "what to schedule for");
+  flags.add("--measured", settings.measured, "by the numbers measured of this machine, not its row");
+  flags.add("--tasks", settings.tasks, "also the digests of each task and its program");
+  flags.add("--traces", settings.traces, "also the traces, each before its task");
+  flags.add("--programs", settings.programs, "also each task's program, and what it is lowered to");
+  flags.parse(argc, argv);
   for (const std::string& model : split_text(settings.models, ',')) print_model(model, settings);
   return 0;
 }

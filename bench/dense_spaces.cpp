@@ -8,7 +8,7 @@
 
 #include <charconv>
 
-#include "bench/main.h"
+#include "bench/flags.h"
 #include "bench/space_race.h"
 #include "core/codegen/host_target.h"
 #include "core/relay/analysis/call_type.h"
@@ -82,11 +82,11 @@ int run(int argc, char** argv) {
   std::vector<std::string> sizes;
   uint64_t samples = 24;
   bool traces = false;
-  CLI::App app("Dense layers by the best schedules of each design space, on one thread");
-  app.add_option("--size", sizes, "rows x depth x columns, as 128x768x3072")->required();
-  app.add_option("--samples", samples, "schedules tried of each space")->check(CLI::Range(1, 10000));
-  app.add_flag("--traces", traces, "print the best schedules");
-  parse_flags(app, argc, argv);
+  Flags flags("Dense layers by the best schedules of each design space, on one thread");
+  flags.add("--size", sizes, "rows x depth x columns, as 128x768x3072", Flags::Need::kRequired);
+  flags.add("--samples", samples, 1, 10000, "schedules tried of each space");
+  flags.add("--traces", traces, "print the best schedules");
+  flags.parse(argc, argv);
   std::vector<Dense> layers;
   for (const std::string& size : sizes) layers.push_back(parse_size(size));
   Target target = codegen::resolve_target("cpu");

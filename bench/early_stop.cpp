@@ -10,7 +10,6 @@
 // warm-up, emptying of caches and samples. That caches are emptied costs what it does here now.
 #include <fmt/core.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
@@ -19,7 +18,7 @@
 #include <nlohmann/json.hpp>
 #include <unordered_map>
 
-#include "bench/main.h"
+#include "bench/flags.h"
 #include "bench/model_argument.h"
 #include "bench/pipeline_measurer.h"
 #include "core/codegen/host_target.h"
@@ -193,12 +192,12 @@ std::string winner_text(std::span<const std::pair<double, std::string>> measured
 
 int run(int argc, char** argv) {
   Settings settings;
-  CLI::App app("What stopping early on losers saves, on a recorded search.");
-  app.add_option("--models", settings.models, "separated by commas")->capture_default_str();
-  app.add_option("--tasks", settings.tasks, "the heaviest of each")->capture_default_str();
-  app.add_option("--trials", settings.trials, "of each model")->capture_default_str();
-  app.add_option("--seed", settings.seed)->capture_default_str();
-  parse_flags(app, argc, argv);
+  Flags flags("What stopping early on losers saves, on a recorded search.");
+  flags.add("--models", settings.models, "separated by commas");
+  flags.add("--tasks", settings.tasks, 1, 1000, "the heaviest of each");
+  flags.add("--trials", settings.trials, 8, 100000, "of each model");
+  flags.add("--seed", settings.seed, 0, UINT32_MAX, "of the search");
+  flags.parse(argc, argv);
   if (!std::filesystem::exists(kRecord)) record(settings, codegen::host_target());
 
   const double eviction = eviction_seconds();

@@ -27,7 +27,7 @@
 #include <thread>
 
 #include "bench/child_process.h"
-#include "bench/main.h"
+#include "bench/flags.h"
 #include "cli/keys.h"
 #include "core/support/clock.h"
 #include "core/support/digest.h"
@@ -269,15 +269,15 @@ class Farm {
 int run(int argc, char** argv) {
   Settings settings;
   bool json = false;
-  CLI::App app("What a tracker can take");
-  app.add_option("--workers", settings.workers, "simulated ones")->check(CLI::Range(1, 1000));
-  app.add_option("--trials", settings.trials, "of each part")->check(CLI::Range(1000, 90000));
-  app.add_option("--queued", settings.queued, "candidates in the queue")
-      ->check(CLI::Range(int64_t{1000}, static_cast<int64_t>(defaults::kQueueLimit / 2)));
-  app.add_option("--rate", settings.rate, "trials a second in the steady part")->check(CLI::Range(10.0, 1e5));
-  app.add_option("--folder", settings.folder, "of the database: on the disk that counts");
-  app.add_flag("--json", json, "print a JSON object");
-  parse_flags(app, argc, argv);
+  Flags flags("What a tracker can take");
+  flags.add("--workers", settings.workers, 1, 1000, "simulated ones");
+  flags.add("--trials", settings.trials, 1000, 90000, "of each part");
+  flags.add("--queued", settings.queued, 1000, static_cast<int64_t>(defaults::kQueueLimit / 2),
+            "candidates in the queue");
+  flags.add("--rate", settings.rate, 10.0, 1e5, "trials a second in the steady part");
+  flags.add("--folder", settings.folder, "of the database: on the disk that counts");
+  flags.add("--json", json, "print a JSON object");
+  flags.parse(argc, argv);
   std::optional<TemporaryFolder> folder;
   if (settings.folder.empty()) settings.folder = folder.emplace().path();
 

@@ -25,7 +25,7 @@
 #include <string>
 #include <vector>
 
-#include "bench/main.h"
+#include "bench/flags.h"
 #include "core/support/clock.h"
 #include "core/support/error.h"
 #include "core/support/file.h"
@@ -363,15 +363,19 @@ int run(int argc, char** argv) {
   double seconds = 0.06;
   Kernel own{"", 0, 0};
   std::string kernel, file, code;
-  CLI::App app("What `tune gate` counts on with a GPU");
-  app.add_option("--gates", gates, "how often all is gated")->check(CLI::Range(0, 1000));
-  app.add_option("--seconds", seconds, "of each process that are timed")->check(CLI::Range(0.03, 60.0));
-  app.add_option("--json", file, "all samples, into this file");
-  app.add_option("--run", kernel, "for itself: one process of a pair")->group("");
-  app.add_option("--work", own.work)->group("");
-  app.add_option("--code", code)->group("");
-  app.add_option("--seed", own.seed)->group("");
-  parse_flags(app, argc, argv);
+  Flags flags("What `tune gate` counts on with a GPU");
+  flags.add("--gates", gates, 0, 1000, "how often all is gated");
+  flags.add("--seconds", seconds, 0.03, 60.0, "of each process that are timed");
+  flags.add("--json", file, "all samples, into this file");
+  flags.add("--run", kernel, "for itself: one process of a pair");
+  flags.hide("--run");
+  flags.add("--work", own.work, 0, UINT64_MAX, "");
+  flags.hide("--work");
+  flags.add("--code", code, "");
+  flags.hide("--code");
+  flags.add("--seed", own.seed, 0, UINT32_MAX, "");
+  flags.hide("--seed");
+  flags.parse(argc, argv);
   if (!kernel.empty()) {
     own.name = kernel.c_str();
     for (const worker::ClockedSample& sample : samples_of(own, code, seconds))

@@ -10,7 +10,7 @@
 #include <chrono>
 #include <ctime>
 
-#include "bench/main.h"
+#include "bench/flags.h"
 #include "core/codegen/host_target.h"
 #include "core/models/zoo.h"
 #include "core/relay/passes/infer_type.h"
@@ -102,10 +102,10 @@ void print_zoo() {
 int long_programs(int argc, char** argv) {
   std::vector<int64_t> lengths{25000, 50000, 100000};
   int64_t nested = 20000;
-  CLI::App app("what long programs cost, stage by stage");
-  app.add_option("--lets", lengths, "lengths of the chain")->delimiter(',')->check(CLI::Range(1, 10000000));
-  app.add_option("--nested", nested, "depth of the tuples")->check(CLI::Range(1, 1000000));
-  parse_flags(app, argc, argv);
+  Flags flags("what long programs cost, stage by stage");
+  flags.add("--lets", lengths, 1, 10000000, "lengths of the chain");
+  flags.add("--nested", nested, 1, 1000000, "depth of the tuples");
+  flags.parse(argc, argv);
   fmt::print("{:>7} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9} {:>8}\n", "lets", "parse ms", "types", "passes",
              "tasks", "build", "in all", "processor", "steps");
   for (int64_t lets : lengths) print_chain(lets);

@@ -8,7 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <numeric>
 
-#include "bench/main.h"
+#include "bench/flags.h"
 #include "core/codegen/host_target.h"
 #include "core/runtime/executor.h"
 #include "core/runtime/module_pair.h"
@@ -105,15 +105,15 @@ ModuleImage repeated(ModuleImage image, const Plant& plant) {
 }
 
 int plant(int argc, char** argv) {
-  CLI::App app("a model, and the same model slowed down by a share");
+  Flags flags("a model, and the same model slowed down by a share");
   std::string model, folder;
   double share = 0.03;
   int threads = 1;
-  app.add_option("--model", model)->required();
-  app.add_option("--share", share)->check(CLI::Range(0.001, 1.0));
-  app.add_option("--threads", threads)->check(CLI::Range(1, 64));
-  app.add_option("--out", folder)->required();
-  parse_flags(app, argc, argv);
+  flags.add("--model", model, "a model of the zoo, or an ONNX file", Flags::Need::kRequired);
+  flags.add("--share", share, 0.001, 1.0, "of the time by which it is slower");
+  flags.add("--threads", threads, 1, 64, "to time it with");
+  flags.add("--out", folder, "where both modules go", Flags::Need::kRequired);
+  flags.parse(argc, argv);
 
   const Target target = codegen::resolve_target("cpu");
   const ModuleImage image = tuner::final_build(tuner::optimize(tuner::load_model(model), target), target,

@@ -10,7 +10,7 @@
 #include <chrono>
 #include <optional>
 
-#include "bench/main.h"
+#include "bench/flags.h"
 #include "core/codegen/host_target.h"
 #include "core/relay/text.h"
 #include "core/runtime/plan_dims.h"
@@ -112,10 +112,10 @@ double kernel_seconds(const runtime::LoadedProgram& program, double seconds) {
 }
 
 int run(int argc, char** argv) {
-  CLI::App app("What control flow costs beside kernels, in nanoseconds.");
+  Flags flags("What control flow costs beside kernels, in nanoseconds.");
   double seconds = 0.2;
-  app.add_option("--seconds", seconds, "for each figure");
-  parse_flags(app, argc, argv);
+  flags.add("--seconds", seconds, 0.001, 3600, "for each figure");
+  flags.parse(argc, argv);
   fmt::print("{:<42}{:>10}{:>18}{:>10}\n", "ns", "native", "virtual machine", "kernel");
   for (const Row& row : kRows) {
     auto module = runtime::Module::from_image(

@@ -15,7 +15,7 @@
 #include <optional>
 #include <random>
 
-#include "bench/main.h"
+#include "bench/flags.h"
 #include "core/support/clock.h"
 #include "core/support/digest.h"
 #include "core/support/temporary_folder.h"
@@ -157,11 +157,11 @@ int run(int argc, char** argv) {
   int64_t trials = 1'000'000;
   std::string path;
   bool json = false;
-  CLI::App app("How long queries of a large database take");
-  app.add_option("--trials", trials, "how many it holds")->check(CLI::Range(1000, 100'000'000));
-  app.add_option("--db", path, "keep it in this file, or use it again");
-  app.add_flag("--json", json, "print a JSON array");
-  parse_flags(app, argc, argv);
+  Flags flags("How long queries of a large database take");
+  flags.add("--trials", trials, 1000, 100'000'000, "how many it holds");
+  flags.add("--db", path, "keep it in this file, or use it again");
+  flags.add("--json", json, "print a JSON array");
+  flags.parse(argc, argv);
 
   std::optional<TemporaryFolder> folder;
   if (path.empty()) path = folder.emplace() / "queries.db";

@@ -8,14 +8,13 @@
 // there.
 #include <fmt/core.h>
 
-#include <CLI/CLI.hpp>
 #include <chrono>
 #include <cmath>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "bench/main.h"
+#include "bench/flags.h"
 #include "bench/model_argument.h"
 #include "bench/pipeline_measurer.h"
 #include "bench/ranking.h"
@@ -174,13 +173,13 @@ void print_report(std::span<const Row> rows) {
 
 int run(int argc, char** argv) {
   Settings settings;
-  CLI::App app("How much of what is fastest a cost model finds in models it was not learnt from");
-  app.add_option("--cnns", settings.cnns, "models, or files, separated by commas; MODEL:NAME=1x3x64x64");
-  app.add_option("--transformers", settings.transformers, "the same");
-  app.add_option("--tasks", settings.tasks, "the heaviest of each model")->check(CLI::Range(1, 1000));
-  app.add_option("--candidates", settings.candidates, "of each task")->check(CLI::Range(20, 100000));
-  app.add_option("--seconds", settings.seconds, "of measuring, at most");
-  parse_flags(app, argc, argv);
+  Flags flags("How much of what is fastest a cost model finds in models it was not learnt from");
+  flags.add("--cnns", settings.cnns, "models, or files, separated by commas; MODEL:NAME=1x3x64x64");
+  flags.add("--transformers", settings.transformers, "the same");
+  flags.add("--tasks", settings.tasks, 1, 1000, "the heaviest of each model");
+  flags.add("--candidates", settings.candidates, 20, 100000, "of each task");
+  flags.add("--seconds", settings.seconds, 1, 1e6, "of measuring, at most");
+  flags.parse(argc, argv);
   Target target = codegen::resolve_target("cpu");
   target.cores = 1;
   std::vector<Model> models;

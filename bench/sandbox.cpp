@@ -18,7 +18,7 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
-#include "bench/main.h"
+#include "bench/flags.h"
 #include "core/support/clock.h"
 #include "core/support/error.h"
 
@@ -68,10 +68,10 @@ double median(std::vector<double> values) {
 int run(int argc, char** argv) {
   int pairs = 30;
   bool json = false;
-  CLI::App app("What a sandbox costs a measurement");
-  app.add_option("--pairs", pairs, "of loops, and ten times as many processes")->check(CLI::Range(3, 10000));
-  app.add_flag("--json", json, "print a JSON object");
-  parse_flags(app, argc, argv);
+  Flags flags("What a sandbox costs a measurement");
+  flags.add("--pairs", pairs, 3, 10000, "of loops, and ten times as many processes");
+  flags.add("--json", json, "print a JSON object");
+  flags.parse(argc, argv);
 
   Place confined("confined"), trusted("trusted");
   std::vector<double> starts, ratios, loops;

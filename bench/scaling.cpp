@@ -14,7 +14,7 @@
 #include <atomic>
 #include <chrono>
 
-#include "bench/main.h"
+#include "bench/flags.h"
 #include "core/runtime/cores.h"
 #include "core/runtime/executor.h"
 #include "core/runtime/thread_pool.h"
@@ -202,11 +202,11 @@ int run(int argc, char** argv) {
   std::string model;
   int threads = runtime::available_cores();
   bool all = false;
-  CLI::App app("Each parallel loop of a compiled model on 1 thread and on several; microseconds, medians");
-  app.add_option("--model", model, "a .lathe file (tune compile)")->required();
-  app.add_option("--threads", threads, "at least 2; all cores");
-  app.add_flag("--all", all, "print all loops, not only those that lose most");
-  parse_flags(app, argc, argv);
+  Flags flags("Each parallel loop of a compiled model on 1 thread and on several; microseconds, medians");
+  flags.add("--model", model, "a .lathe file (tune compile)", Flags::Need::kRequired);
+  flags.add("--threads", threads, 1, 1024, "at least 2");
+  flags.add("--all", all, "print all loops, not only those that lose most");
+  flags.parse(argc, argv);
   if (threads < 2 || threads > runtime::available_cores())
     fail("{} threads on {} cores: must be at least 2, and no more than cores", threads,
          runtime::available_cores());

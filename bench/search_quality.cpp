@@ -13,7 +13,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "bench/main.h"
+#include "bench/flags.h"
 #include "bench/pipeline_measurer.h"
 #include "bench/ranking.h"
 #include "bench/speed_reached.h"
@@ -286,12 +286,12 @@ json report_of(const Settings& settings, std::span<const Search> searches, std::
 
 int run(int argc, char** argv) {
   Settings settings;
-  CLI::App app("Best-so-far against trials, and how the cost model ranks tasks it has not seen");
-  app.add_option("--model", settings.model, "whose heaviest tasks are searched");
-  app.add_option("--tasks", settings.tasks, "how many of them")->check(CLI::Range(1, 1000));
-  app.add_option("--trials", settings.trials, "of each search")->check(CLI::Range(8, 100000));
-  app.add_option("--seeds", settings.seeds, "searches of each kind and task")->check(CLI::Range(1, 100));
-  parse_flags(app, argc, argv);
+  Flags flags("Best-so-far against trials, and how the cost model ranks tasks it has not seen");
+  flags.add("--model", settings.model, "whose heaviest tasks are searched");
+  flags.add("--tasks", settings.tasks, 1, 1000, "how many of them");
+  flags.add("--trials", settings.trials, 8, 100000, "of each search");
+  flags.add("--seeds", settings.seeds, 1, 100, "searches of each kind and task");
+  flags.parse(argc, argv);
 
   Target target = codegen::resolve_target("cpu");
   // Kernels are built for one core, as they are measured.

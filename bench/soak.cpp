@@ -20,7 +20,7 @@
 #include <thread>
 
 #include "bench/child_process.h"
-#include "bench/main.h"
+#include "bench/flags.h"
 #include "cli/keys.h"
 #include "core/support/digest.h"
 #include "core/support/error.h"
@@ -193,15 +193,14 @@ class Soak {
 int run(int argc, char** argv) {
   Settings settings;
   bool json = false;
-  CLI::App app("Does a tracker stay as it is?");
-  app.add_option("--time", settings.seconds, "how long: 60s, 10m, 8h")
-      ->transform(CLI::AsNumberWithUnit(std::map<std::string, double>{{"s", 1}, {"m", 60}, {"h", 3600}}))
-      ->check(CLI::Range(10.0, 1e6));
-  app.add_option("--workers", settings.workers, "simulated ones")->check(CLI::Range(1, 1000));
-  app.add_option("--folder", settings.folder, "of the database: on the disk that counts");
-  app.add_option("--serve", settings.serve)->group("");  // the tracker's process
-  app.add_flag("--json", json, "print a JSON object");
-  parse_flags(app, argc, argv);
+  Flags flags("Does a tracker stay as it is?");
+  flags.add_duration("--time", settings.seconds, 10.0, 1e6, "how long: 60s, 10m, 8h");
+  flags.add("--workers", settings.workers, 1, 1000, "simulated ones");
+  flags.add("--folder", settings.folder, "of the database: on the disk that counts");
+  flags.add("--serve", settings.serve, "the tracker's process");
+  flags.hide("--serve");
+  flags.add("--json", json, "print a JSON object");
+  flags.parse(argc, argv);
   if (!settings.serve.empty()) return serve(settings.folder, settings.serve);
   std::optional<TemporaryFolder> folder;
   if (settings.folder.empty()) settings.folder = folder.emplace().path();

@@ -12,7 +12,7 @@
 
 #include "bench/cold_run.h"
 #include "bench/conv_layers.h"
-#include "bench/main.h"
+#include "bench/flags.h"
 #include "bench/onednn_conv.h"
 #include "core/codegen/host_target.h"
 #include "core/support/statistics.h"
@@ -123,12 +123,12 @@ int run(int argc, char** argv) {
   std::vector<std::string> models;
   std::string database = db::default_database_path();
   bool untuned = false, json = false;
-  CLI::App app("Each convolution of a model against oneDNN's best algorithm for it, on one thread");
-  app.add_option("--model,--models", models, "models of the zoo, or ONNX files")->required()->delimiter(',');
-  app.add_option("--db", database, "the tuning database");
-  app.add_flag("--untuned", untuned, "default schedules");
-  app.add_flag("--json", json, "print a JSON array");
-  parse_flags(app, argc, argv);
+  Flags flags("Each convolution of a model against oneDNN's best algorithm for it, on one thread");
+  flags.add("--model,--models", models, "models of the zoo, or ONNX files", Flags::Need::kRequired);
+  flags.add("--db", database, "the tuning database");
+  flags.add("--untuned", untuned, "default schedules");
+  flags.add("--json", json, "print a JSON array");
+  flags.parse(argc, argv);
 
   const Target target = codegen::resolve_target("cpu");
   tuner::ScheduleWorkload schedule = tuner::default_schedules(target);

@@ -5,11 +5,10 @@
 // and the milliseconds from a result to the lease that took its place.
 #include <signal.h>
 
-#include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 #include <thread>
 
-#include "bench/main.h"
+#include "bench/flags.h"
 #include "cli/keys.h"
 #include "tests/tracker/simulated_workers.h"
 
@@ -20,15 +19,15 @@ int run(int argc, char** argv) {
   SimulatedSettings settings;
   std::string key, tracker_key;
   int64_t trial_ms = 1, crash_ms = 0;
-  CLI::App app("Workers that measure nothing");
-  app.add_option("--tracker", settings.tracker, "tcp://HOST:PORT")->required();
-  app.add_option("--key", key, "file with their keys, from `tune keygen`: one pair for all");
-  app.add_option("--tracker-key", tracker_key, "the tracker's public key");
-  app.add_option("--count", settings.count, "how many")->check(CLI::Range(1, 1000));
-  app.add_option("--trial-ms", trial_ms, "what measuring takes")->check(CLI::Range(0, 100000));
-  app.add_option("--crash-every-ms", crash_ms, "one dies at once, this often; 0: none");
-  app.add_option("--name", settings.name, "what they are called, before a number");
-  bench::parse_flags(app, argc, argv);
+  bench::Flags flags("Workers that measure nothing");
+  flags.add("--tracker", settings.tracker, "tcp://HOST:PORT", bench::Flags::Need::kRequired);
+  flags.add("--key", key, "file with their keys, from `tune keygen`: one pair for all");
+  flags.add("--tracker-key", tracker_key, "the tracker's public key");
+  flags.add("--count", settings.count, 1, 1000, "how many");
+  flags.add("--trial-ms", trial_ms, 0, 100000, "what measuring takes");
+  flags.add("--crash-every-ms", crash_ms, 0, 1'000'000'000, "one dies at once, this often; 0: none");
+  flags.add("--name", settings.name, "what they are called, before a number");
+  flags.parse(argc, argv);
   settings.trial = std::chrono::milliseconds(trial_ms);
   settings.crash_every = std::chrono::milliseconds(crash_ms);
   if (!key.empty()) {
