@@ -2,6 +2,7 @@
 
 #include <fmt/core.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <boost/asio/awaitable.hpp>
@@ -17,10 +18,19 @@
 #include <boost/beast/core/flat_buffer.hpp>
 #include <boost/beast/core/string.hpp>
 #include <boost/beast/core/tcp_stream.hpp>
-#include <boost/beast/http.hpp>
+#include <boost/beast/http/buffer_body.hpp>
+#include <boost/beast/http/empty_body.hpp>
+#include <boost/beast/http/parser.hpp>
+#include <boost/beast/http/read.hpp>
+#include <boost/beast/http/write.hpp>
 #include <boost/beast/ssl/ssl_stream.hpp>
+#include <cstdio>
 #include <list>
+#include <map>
+#include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
+#include <sstream>
 #include <thread>
 
 #include "core/support/bounded_json.h"
@@ -66,8 +76,7 @@ std::string percent_decoded(std::string_view text, char plus) {
   return result;
 }
 
-template <typename Fields>
-Request read_head(const bhttp::request_header<Fields>& head) {
+Request read_head(const bhttp::request_header<>& head) {
   Request request;
   request.method = std::string(head.method_string());
   const std::string target(head.target());
@@ -100,19 +109,20 @@ Request read_head(const bhttp::request_header<Fields>& head) {
 
 /// Whether a proxy before this service could take the request for another one, or for two (RFC 9112, 3.2, 6.1
 /// and 11.2). What else is doubtful Beast refuses.
-template <typename Fields>
-bool is_ambiguous(const bhttp::request_header<Fields>& head) {
+bool is_ambiguous(const bhttp::request_header<>& head) {
   for (const bhttp::field once : {bhttp::field::host, bhttp::field::authorization, bhttp::field::origin})
     if (head.count(once) > 1) return true;
   return head.count(bhttp::field::transfer_encoding) > 0 &&
          (head.version() < 11 || !beast::iequals(head[bhttp::field::transfer_encoding], "chunked"));
 }
 
-template <typename Message>
-void add_headers(Message& message, const Response& response, bool keep_alive) {
+/// What comes before the body of a response. `bytes`: of the body; nothing for one that ends with its
+/// connection.
+std::string head_text(const Response& response, bool keep_alive, std::optional<uint64_t> bytes) {
+  bhttp::response<bhttp::empty_body> message{static_cast<bhttp::status>(response.status), 11};
   message.set(bhttp::field::server, "lathe");
   // Response::headers may override any of these.
-  message.set(bhttp::field::content_type, response.type);
+  message.set(bhttp::field::content_type, response.events ? "text/event-stream" : response.type);
   // Answers hold names and errors of strangers: no browser is to find a page or a script in them.
   message.set("X-Content-Type-Options", "nosniff");
   message.set("Content-Security-Policy", "default-src 'self'; frame-ancestors 'none'");
@@ -121,7 +131,55 @@ void add_headers(Message& message, const Response& response, bool keep_alive) {
   message.set(bhttp::field::cache_control, "no-store");
   for (const auto& [name, value] : response.headers) message.set(name, value);
   message.keep_alive(keep_alive);
+  if (bytes) message.content_length(*bytes);
+  std::ostringstream text;
+  text << message.base();
+  return std::move(text).str();
 }
+
+struct FileCloser {
+  void operator()(FILE* file) const { fclose(file); }
+};
+using File = std::unique_ptr<FILE, FileCloser>;
+
+uint64_t size_of(const File& file) {
+  struct stat status {};
+  CHECK(fstat(fileno(file.get()), &status) == 0);
+  return static_cast<uint64_t>(status.st_size);
+}
+
+/// A connection, with TLS or without. One type for both, as what reads and writes HTTP is compiled for each
+/// type of stream: a model of Asio's AsyncReadStream and AsyncWriteStream.
+class Stream {
+ public:
+  using executor_type = beast::tcp_stream::executor_type;
+
+  explicit Stream(tcp::socket socket) : plain_(std::in_place, std::move(socket)) {}
+  void secure(asio::ssl::context& context) {
+    tls_.emplace(std::move(*plain_), context);
+    plain_.reset();
+  }
+
+  /// What time limits are set on: under TLS it lies beneath the stream.
+  beast::tcp_stream& clock() { return tls_ ? beast::get_lowest_layer(*tls_) : *plain_; }
+  executor_type get_executor() { return clock().get_executor(); }
+  beast::ssl_stream<beast::tcp_stream>& tls() { return *tls_; }
+
+  template <typename Buffers, typename Token>
+  auto async_read_some(const Buffers& buffers, Token&& token) {
+    return tls_ ? tls_->async_read_some(buffers, std::forward<Token>(token))
+                : plain_->async_read_some(buffers, std::forward<Token>(token));
+  }
+  template <typename Buffers, typename Token>
+  auto async_write_some(const Buffers& buffers, Token&& token) {
+    return tls_ ? tls_->async_write_some(buffers, std::forward<Token>(token))
+                : plain_->async_write_some(buffers, std::forward<Token>(token));
+  }
+
+ private:
+  std::optional<beast::tcp_stream> plain_;
+  std::optional<beast::ssl_stream<beast::tcp_stream>> tls_;
+};
 
 Response error_response(int status, const std::string& text) {
   // The text may name a user or a file, and so hold quotes, or bytes that are no UTF-8.
@@ -281,33 +339,30 @@ struct Server::Impl {
   asio::awaitable<void> connection(tcp::socket socket) {
     // Answers and events are short, and nothing follows that would fill a packet.
     socket.set_option(tcp::no_delay(true));
-    beast::tcp_stream stream(std::move(socket));
+    Stream stream(std::move(socket));
+    if (tls) {
+      stream.secure(*tls);
+      stream.clock().expires_after(kHeadTime);
+      // A handshake has asked nothing yet either.
+      const Wait wait(*this, stream.clock());
+      co_await stream.tls().async_handshake(asio::ssl::stream_base::server, use_awaitable);
+    }
+    co_await converse(stream);
+    error_code ignored;
     if (!tls) {
-      // The second argument is the stream that time limits are set on: under TLS it lies beneath the other.
-      co_await converse(stream, stream);
-      error_code ignored;
-      stream.socket().shutdown(tcp::socket::shutdown_send, ignored);
+      stream.clock().socket().shutdown(tcp::socket::shutdown_send, ignored);
       co_return;
     }
-    beast::ssl_stream<beast::tcp_stream> secure(std::move(stream), *tls);
-    beast::get_lowest_layer(secure).expires_after(kHeadTime);
-    {
-      // A handshake has asked nothing yet either.
-      const Wait wait(*this, beast::get_lowest_layer(secure));
-      co_await secure.async_handshake(asio::ssl::stream_base::server, use_awaitable);
-    }
-    co_await converse(secure, beast::get_lowest_layer(secure));
-    error_code ignored;
     // It waits for the client's own, which may never come: of a stream there is no limit of time left.
-    beast::get_lowest_layer(secure).expires_after(kHeadTime);
-    const Wait wait(*this, beast::get_lowest_layer(secure));
+    stream.clock().expires_after(kHeadTime);
+    const Wait wait(*this, stream.clock());
     // close_notify (RFC 8446, 6.1): without it a client cannot tell an answer's end from one cut short.
-    co_await secure.async_shutdown(asio::redirect_error(use_awaitable, ignored));
+    co_await stream.tls().async_shutdown(asio::redirect_error(use_awaitable, ignored));
   }
 
   /// Requests and responses, one after the other, until the client has had enough.
-  template <typename Stream>
-  asio::awaitable<void> converse(Stream& stream, beast::tcp_stream& clock) {
+  asio::awaitable<void> converse(Stream& stream) {
+    beast::tcp_stream& clock = stream.clock();
     // Of the connection and not of a request: what a client sends ahead (pipelining) is read
     // with the request before.
     beast::flat_buffer buffer;
@@ -329,11 +384,11 @@ struct Server::Impl {
       if (error) {
         // To one that says nothing nothing is said.
         if (error != beast::error::timeout && clock.socket().is_open())
-          co_await respond(stream, clock, error_response(400, error.message()), false, false);
+          co_await respond(stream, error_response(400, error.message()), false, false);
         co_return;
       }
       if (is_ambiguous(head.get())) {
-        co_await respond(stream, clock, error_response(400, "the request's head is ambiguous"), false, false);
+        co_await respond(stream, error_response(400, "the request's head is ambiguous"), false, false);
         co_return;
       }
       const bool head_only = head.get().method() == bhttp::verb::head;
@@ -351,9 +406,8 @@ struct Server::Impl {
       } else {
         // Who asks (curl, with long bodies) waits for it; who is refused has sent nothing in vain.
         if (head.get()[bhttp::field::expect] == "100-continue")
-          co_await asio::async_write(stream, asio::buffer(std::string_view("HTTP/1.1 100 Continue\r\n\r\n")),
-                                     use_awaitable);
-        std::optional<Response> too_much = co_await read_body(stream, clock, buffer, head, request);
+          co_await send(stream, "HTTP/1.1 100 Continue\r\n\r\n");
+        std::optional<Response> too_much = co_await read_body(stream, buffer, head, request);
         if (too_much) {
           // The rest of the body may be gigabytes: closing is the only way to be spared them.
           response = std::move(*too_much);
@@ -364,54 +418,47 @@ struct Server::Impl {
       }
       // A stream ends with its connection: there is no length after which another answer could begin.
       if (response.events) {
-        co_await stream_events(stream, clock, response, head_only);
+        co_await stream_events(stream, response, head_only);
         co_return;
       }
-      co_await respond(stream, clock, response, keep_alive, head_only);
+      co_await respond(stream, response, keep_alive, head_only);
     }
   }
 
   /// A response when the body is no good.
-  template <typename Stream>
-  asio::awaitable<std::optional<Response>> read_body(Stream& stream, beast::tcp_stream& clock,
-                                                     beast::flat_buffer& buffer,
+  asio::awaitable<std::optional<Response>> read_body(Stream& stream, beast::flat_buffer& buffer,
                                                      bhttp::request_parser<bhttp::empty_body>& head,
                                                      Request& request) {
-    error_code error;
     // The sink is made before the first byte is read: it opens the file and asks for the user's share.
     std::optional<Response> no_room = refused_by([&] { request.sink = settings.sink(request); });
-    if (request.sink) {
-      bhttp::request_parser<bhttp::buffer_body> parser(std::move(head));
+    if (no_room) co_return no_room;
+    // A length was compared with the limit when the head was read, which was that of uploads.
+    if (const auto length = head.content_length(); !request.sink && length && *length > kBodyBytes)
+      co_return error_response(413, "the body is too long");
+    bhttp::request_parser<bhttp::buffer_body> parser(std::move(head));
+    parser.body_limit(request.sink ? kUploadBytes : kBodyBytes);
+    error_code error;
+    if (!parser.is_done()) {
+      Transfer transfer(*this, stream.clock());
       std::vector<char> piece(kPieceBytes);
-      {
-        Transfer transfer(*this, clock);
-        // Others are answered between two pieces, on the same thread.
-        while (!parser.is_done() && !error && !no_room) {
-          parser.get().body().data = piece.data();
-          parser.get().body().size = piece.size();
-          clock.expires_after(settings.idle_time);
-          co_await bhttp::async_read_some(stream, buffer, parser, asio::redirect_error(use_awaitable, error));
-          // The piece is full, which is no mistake.
-          // buffer_body's way to say that the piece must be taken away before it goes on.
-          if (error == bhttp::error::need_buffer) error = {};
-          const size_t bytes = piece.size() - parser.get().body().size;
-          transfer.bytes += bytes;
-          no_room = refused_by([&] { request.sink->add({piece.data(), bytes}); });
-        }
+      // Others are answered between two pieces, on the same thread.
+      while (!parser.is_done() && !error && !no_room) {
+        parser.get().body().data = piece.data();
+        parser.get().body().size = piece.size();
+        stream.clock().expires_after(settings.idle_time);
+        co_await bhttp::async_read_some(stream, buffer, parser, asio::redirect_error(use_awaitable, error));
+        // The piece is full, which is no mistake.
+        // buffer_body's way to say that the piece must be taken away before it goes on.
+        if (error == bhttp::error::need_buffer) error = {};
+        const std::string_view bytes(piece.data(), piece.size() - parser.get().body().size);
+        transfer.bytes += bytes.size();
+        if (request.sink)
+          no_room = refused_by([&] { request.sink->add(bytes); });
+        else
+          request.body += bytes;
       }
-      if (!error && !no_room) no_room = co_await complete(*request.sink);
-    } else if (!no_room) {
-      // A length was compared with the limit when the head was read, which was that of uploads.
-      if (const auto length = head.content_length(); length && *length > kBodyBytes)
-        co_return error_response(413, "the body is too long");
-      bhttp::request_parser<bhttp::string_body> parser(std::move(head));
-      parser.body_limit(kBodyBytes);
-      clock.expires_after(settings.idle_time);
-      const Transfer transfer(*this, clock);
-      co_await bhttp::async_read(stream, buffer, parser, asio::redirect_error(use_awaitable, error));
-      // Kept only on the way out: where it was too long, what came of it is dropped with the parser.
-      request.body = std::move(parser.get().body());
     }
+    if (request.sink && !error && !no_room) no_room = co_await complete(*request.sink);
     if (no_room) co_return no_room;
     if (error == bhttp::error::body_limit) co_return error_response(413, "the body is too long");
     if (error) co_return error_response(400, error.message());
@@ -444,53 +491,44 @@ struct Server::Impl {
         use_awaitable);
   }
 
-  template <typename Stream>
-  asio::awaitable<void> respond(Stream& stream, beast::tcp_stream& clock, const Response& response,
-                                bool keep_alive, bool head_only) {
-    const auto status = static_cast<bhttp::status>(response.status);
-    // From the file as it is sent, piece by piece: a module may have a gigabyte.
-    if (!response.file.empty()) {
-      bhttp::response<bhttp::file_body> message{status, 11};
-      error_code error;
-      message.body().open(response.file.c_str(), beast::file_mode::scan, error);
-      if (!error) {
-        add_headers(message, response, keep_alive);
-        message.prepare_payload();
-        co_await write(stream, clock, message, head_only);
-        co_return;
-      }
+  asio::awaitable<void> respond(Stream& stream, const Response& response, bool keep_alive, bool head_only) {
+    Transfer transfer(*this, stream.clock());
+    if (response.file.empty()) {
+      std::string text = head_text(response, keep_alive, response.body.size());
+      if (!head_only) text += response.body;
+      co_await send(stream, text, &transfer);
+      co_return;
     }
-    bhttp::response<bhttp::string_body> message{status, 11};
-    message.body() = response.file.empty() ? response.body : "{\"error\": \"the file is gone\"}";
-    if (!response.file.empty()) message.result(bhttp::status::not_found);
-    add_headers(message, response, keep_alive);
-    message.prepare_payload();
-    co_await write(stream, clock, message, head_only);
-  }
-
-  template <typename Stream, typename Body>
-  asio::awaitable<void> write(Stream& stream, beast::tcp_stream& clock, bhttp::response<Body>& message,
-                              bool head_only) {
-    bhttp::response_serializer<Body> serializer(message);
-    serializer.split(head_only);
-    Transfer transfer(*this, clock);
-    // One write at a time, each with its own limit: a client that reads slowly may take long, one that does
-    // not read is cut off.
-    while (head_only ? !serializer.is_header_done() : !serializer.is_done()) {
-      clock.expires_after(settings.idle_time);
-      transfer.bytes += co_await bhttp::async_write_some(stream, serializer, use_awaitable);
+    const File file(fopen(response.file.c_str(), "rb"));
+    if (!file) {
+      co_await respond(stream, error_response(404, "the file is gone"), keep_alive, head_only);
+      co_return;
+    }
+    uint64_t left = size_of(file);
+    co_await send(stream, head_text(response, keep_alive, left), &transfer);
+    // As it is sent, piece by piece: a module may have a gigabyte.
+    std::vector<char> piece(head_only ? 0 : kPieceBytes);
+    while (!head_only && left > 0) {
+      const size_t bytes = fread(piece.data(), 1, std::min<uint64_t>(piece.size(), left), file.get());
+      if (bytes == 0) fail("{} became shorter while it was sent", response.file);
+      co_await send(stream, {piece.data(), bytes}, &transfer);
+      left -= bytes;
     }
   }
 
-  template <typename Stream>
-  asio::awaitable<void> stream_events(Stream& stream, beast::tcp_stream& clock, const Response& response,
-                                      bool head_only) {
-    bhttp::response<bhttp::empty_body> message{bhttp::status::ok, 11};
-    add_headers(message, response, false);
-    message.set(bhttp::field::content_type, "text/event-stream");
-    bhttp::response_serializer<bhttp::empty_body> serializer(message);
-    clock.expires_after(settings.idle_time);
-    co_await bhttp::async_write_header(stream, serializer, use_awaitable);
+  /// One write at a time, each with its own limit: a client that reads slowly may take long, one that does
+  /// not read is cut off, by an exception.
+  asio::awaitable<void> send(Stream& stream, std::string_view bytes, Transfer* transfer = nullptr) {
+    while (!bytes.empty()) {
+      stream.clock().expires_after(settings.idle_time);
+      const size_t sent = co_await stream.async_write_some(asio::buffer(bytes), use_awaitable);
+      if (transfer) transfer->bytes += sent;
+      bytes.remove_prefix(sent);
+    }
+  }
+
+  asio::awaitable<void> stream_events(Stream& stream, const Response& response, bool head_only) {
+    co_await send(stream, head_text(response, false, {}));
     // A proxy would take events for the next answer (RFC 9112, 6.3).
     if (head_only) co_return;
     int64_t after = response.first_event;
@@ -506,18 +544,14 @@ struct Server::Impl {
       // It also finds out whether the client is still there, which a silent stream never would.
       if (text.empty() && std::chrono::steady_clock::now() - spoke > kStreamBeat) text = ": still here\n\n";
       if (!text.empty()) {
-        // A client that does not read is cut off by the time limit; the loop ends by the exception.
-        for (std::string_view rest = text; !rest.empty();) {
-          clock.expires_after(settings.idle_time);
-          rest.remove_prefix(co_await stream.async_write_some(asio::buffer(rest), use_awaitable));
-        }
+        co_await send(stream, text);
         spoke = std::chrono::steady_clock::now();
         last = false;  // there may be more
         continue;
       }
       if (last) break;
       // Between two looks nothing is awaited of the client.
-      clock.expires_never();
+      stream.clock().expires_never();
       // Looked at five times a second and not woken: the tracker, its searches and this server write to one
       // database, and none needs to know who listens.
       asio::steady_timer pause(context, kEventPause);
