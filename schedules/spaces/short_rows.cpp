@@ -9,6 +9,7 @@
 #include <algorithm>
 
 #include "core/support/error.h"
+#include "core/tir/row_lengths.h"
 #include "schedules/row_program.h"
 #include "schedules/spaces/rows.h"
 
@@ -17,11 +18,8 @@ namespace lathe::schedule {
 using namespace tir;
 
 namespace {
-/// Such rows as code generation takes apart in a few instructions (emit_rows.cpp): of even numbers of
-/// elements several of a vector are wanted in one lane, for which AVX-512 alone has an instruction.
 bool is_short(int64_t length, const Target& target) {
-  constexpr int64_t kLongest = 7;
-  return length == 2 || (length > 2 && length <= kLongest && (length % 2 == 1 || target.vector_bits >= 512));
+  return is_short_row(length, /*takes_of_two_vectors=*/target.vector_bits >= 512);
 }
 
 /// Elements of a row: iterations of the block for each of its rows.

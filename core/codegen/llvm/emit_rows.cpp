@@ -6,6 +6,7 @@
 
 #include "core/codegen/llvm/emitter.h"
 #include "core/codegen/llvm/lanes.h"
+#include "core/tir/row_lengths.h"
 
 namespace lathe::codegen {
 namespace {
@@ -27,11 +28,9 @@ llvm::Value* mixed(llvm::IRBuilderBase& b, const Vectors& vectors,
   return result;
 }
 
-/// Of a few elements each.
-bool has_short_rows(const tir::Buffer& buffer) {
-  constexpr int64_t kShortest = 2, kLongest = 7;
+bool has_short_rows(const tir::Buffer& buffer, const MachineFeatures& features) {
   const int64_t* length = buffer->shape.empty() ? nullptr : as_int(buffer->shape.back());
-  return length && *length >= kShortest && *length <= kLongest;
+  return length && tir::is_short_row(*length, features.avx512_lanes > 0);
 }
 }  // namespace
 
@@ -39,11 +38,9 @@ std::optional<Emitter::ShortRows> Emitter::short_rows(const FlatAccess& at, cons
   const int64_t length = at.lane_stride;
   const bool has_lanes = at.lanes >= 4 && std::has_single_bit(static_cast<unsigned>(at.lanes)) &&
                          at.vector_terms.empty() && !mask_ && buffer->dtype.bits == 32;
-  if (!has_lanes || at.constant < 0 || !has_short_rows(buffer)) return {};
+  if (!has_lanes || at.constant < 0 || !has_short_rows(buffer, state_.features)) return {};
   // The rows are the buffer's own: whole ones, first and last.
   if (int_value(buffer->shape.back()) != length) return {};
-  // An instruction that takes lanes of two vectors, or selects before and behind which lanes move in one.
-  if (length % 2 == 0 && length > 2 && state_.features.avx512_lanes == 0) return {};
   for (const auto& [term, coefficient] : at.terms)
     if (coefficient % length != 0) return {};
   ShortRows rows{static_cast<int>(length), static_cast<int>(at.constant % length), at};
@@ -81,7 +78,8 @@ llvm::Value* Emitter::load_short_rows(const ShortRows& rows, const tir::Buffer& 
 std::optional<Emitter::ShortRows> Emitter::stored_rows(std::span<const tir::Stmt> stmts) {
   const tir::Store* first = stmts[0].as<tir::Store>();
   // The usual case, without a look at the address.
-  if (!first || !has_short_rows(first->buffer) || !storage(first->buffer.get()).pointer) return {};
+  if (!first || !has_short_rows(first->buffer, state_.features) || !storage(first->buffer.get()).pointer)
+    return {};
   const std::optional<ShortRows> rows = short_rows(flatten(first->buffer, first->indices), first->buffer);
   if (!rows || rows->place != 0 || stmts.size() < static_cast<size_t>(rows->length)) return {};
   for (int k = 0; k < rows->length; ++k) {

@@ -5,6 +5,7 @@
 
 #include "core/relay/analysis/call_type.h"
 #include "core/relay/analysis/calls.h"
+#include "core/relay/analysis/closed.h"
 #include "core/relay/functor.h"
 #include "core/relay/ops/attrs_nn.h"
 #include "core/relay/ops/attrs_tensor.h"
@@ -49,15 +50,6 @@ Expr along(const Expr& parameter, int64_t axis, size_t rank) {
 /// How deep to look into an expression: scales lie near, and sums of shared sums would be looked at again and
 /// again.
 constexpr int kDepth = 8;
-
-/// Constants and what is computed from them: folded later.
-bool is_closed(const Expr& e, int depth = kDepth) {
-  if (e.as<Constant>()) return true;
-  const auto* call = e.as<Call>();
-  return call && call->callee.as<OpNode>() && depth > 0 &&
-         std::all_of(call->args.begin(), call->args.end(),
-                     [&](const Expr& arg) { return is_closed(arg, depth - 1); });
-}
 
 /// The least and the largest integer of a type.
 struct Range {

@@ -5,11 +5,11 @@
 
 #include "core/relay/analysis/call_type.h"
 #include "core/relay/analysis/calls.h"
+#include "core/relay/analysis/closed.h"
 #include "core/relay/analysis/narrow_costs.h"
 #include "core/relay/functor.h"
 #include "core/relay/ops/attrs_nn.h"
 #include "core/relay/ops/attrs_tensor.h"
-#include "core/support/node_map.h"
 #include "core/tir/machine.h"
 
 namespace lathe::relay {
@@ -21,24 +21,6 @@ constexpr int64_t kGroup = 4;
 constexpr double kLargest = 127;
 
 const TensorType& type_of(const Expr& e) { return *e->checked_type.as<TensorType>(); }
-
-/// Computed from constants alone, each time in the same way, and in few steps, as weights are unpacked. What
-/// is in `seen` has been looked at: sums of shared sums are as many paths as doublings.
-bool is_closed(const Expr& e, NodeSet& seen, int depth) {
-  if (e.as<Constant>()) return true;
-  const Op* op = operator_of(e);
-  if (!op || !op->compute || op->stateful || depth == 0) return false;
-  if (!seen.insert(e.get())) return true;
-  const std::vector<Expr>& args = e.as<Call>()->args;
-  return std::all_of(args.begin(), args.end(),
-                     [&](const Expr& arg) { return is_closed(arg, seen, depth - 1); });
-}
-
-bool is_closed(const Expr& e) {
-  constexpr int kDeepest = 64;
-  NodeSet seen;
-  return is_closed(e, seen, kDeepest);
-}
 
 /// Neighbours of a block that one step of the product takes: what a step writes out becomes code. 0: a block
 /// is no whole steps of whole groups.
