@@ -254,8 +254,14 @@ void Flags::parse_arguments() {
   }
   // Who asks for help is told no mistakes.
   if (parser_->asks_for_help()) return;
-  // A misspelt flag explains a missing one: it comes first.
   const std::string name = full_name(command_), help = help_command_of(command_);
+  // CLI11 gives a flag whatever stands next: of `--db --untuned` the second would be the name of a file.
+  for (const Parser::Declared& declared : parser_->all)
+    if (!declared.flag.is_positional())
+      for (const std::string& value : declared.option->results())
+        if (value.starts_with('-') && parser_->has(value))
+          fail("{}: {} needs a value, and {} is a flag; see {}", name, declared.flag.name, value, help);
+  // A misspelt flag explains a missing one: it comes first.
   for (const std::string& extra : app.remaining()) {
     std::string flag = extra.substr(0, extra.find('='));
     if (extra == "--") continue;  // CLI11 has taken it for what it is

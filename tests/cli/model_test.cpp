@@ -206,6 +206,10 @@ TEST_F(ModelCommands, MistakesAreOneMessageAndExitCode2) {
   expect_error("compile --untuned --model net.lathe",
                "net.lathe is a compiled module; name the model it was made of");
   expect_error("compile --model dqn --db", "tune compile: --db needs a value; see tune compile --help");
+  expect_error("compile --model dqn --db --untuned",
+               "tune compile: --db needs a value, and --untuned is a flag; see tune compile --help");
+  expect_error("compile --model --open all",
+               "tune compile: --model needs a value, and --open is a flag; see tune compile --help");
   expect_error("--target cpu", "tune: --model is required; see tune help tune");
   expect_error("compile --untuned --model dqn --target gpu", "target: `gpu` is not a kind of device");
   expect_error("compile --untuned --model " + folder_ + "/not.onnx", folder_ + "/not.onnx");
