@@ -23,6 +23,8 @@ constexpr double kWritesBeside = 1.25, kWritesFetch = 0.6;
 /// The part of the second-level cache that a band keeps, fitted with them: nothing else is read meanwhile but
 /// weights.
 constexpr double kL2OfBands = 0.8;
+/// What a core may count on of the third-level cache, which it shares with it is not known whom.
+constexpr double kShareOfL3 = 8.0 * (1 << 20);
 /// Vector instructions of a transform that a cycle sees, loads and stores included.
 constexpr double kTransformsPerCycle = 1.2;
 /// Larger tiles lose more digits than a default should (cook_toom.h). Along one axis alone errors grow once,
@@ -36,8 +38,10 @@ constexpr double kBandBytes = 2.0 * (1 << 20);
 
 class Model {
  public:
-  Model(const Convolution& c, const Target& target, const Policy& policy)
+  Model(const Convolution& c, const Target& target, const Policy& policy, bool is_open)
       : c_(c), target_(target), policy_(policy), machine_(machine_of(target)) {
+    if (const std::optional<size_t> dim = image_dim(c); dim && !is_open)
+      images_ = static_cast<double>(int_value(c.update->buffer->shape[*dim]));
     for (const BlockIter& iter : c.block->iters) {
       bool windowed = false;
       for (const Window& w : c.windows) windowed |= iter.var == w.position || iter.var == w.tap;
@@ -71,7 +75,11 @@ class Model {
         for (int64_t band = 1; band <= tiles; ++band) {
           // The fewest rows of tiles for each number of bands.
           if (int64_t bands = (tiles + band - 1) / band; (tiles + bands - 1) / bands != band) continue;
-          if (std::optional<double> cost = cycles(r, m, band)) result.push_back({r, m, band, *cost});
+          for (const bool of_one_image : {false, true}) {
+            if (of_one_image && images_ == 1) continue;
+            if (std::optional<double> cost = cycles(r, m, band, of_one_image ? images_ : 1))
+              result.push_back({r, m, band, of_one_image, *cost});
+          }
         }
       }
     std::stable_sort(result.begin(), result.end(),
@@ -93,8 +101,9 @@ class Model {
   double weight_rate() const { return memory_rate(target_) * kManyStreams; }
   /// The same for tiles and products of that size.
   double band_rate(double bytes) const {
-    return stays_in_l2(target_, bytes, kL2OfBands) ? machine_.l2_bandwidth * kWritesBeside
-                                                   : l3_rate(machine_) * kWritesFetch;
+    if (stays_in_l2(target_, bytes, kL2OfBands)) return machine_.l2_bandwidth * kWritesBeside;
+    return (bytes > kShareOfL3 ? std::min(memory_rate(target_), l3_rate(machine_)) : l3_rate(machine_)) *
+           kWritesFetch;
   }
   /// Vectors of multiply-adds a cycle.
   double rate_of(DataType operand, double at_once) const {
@@ -120,7 +129,9 @@ class Model {
     return result;
   }
 
-  std::optional<double> cycles(int64_t rows, int64_t columns, int64_t band) const {
+  /// `parts`: of the batch, each of which has bands of its own.
+  std::optional<double> cycles(int64_t rows, int64_t columns, int64_t band, double parts) const {
+    const double all_products = products_ / parts, inputs = inputs_ / parts, outputs = outputs_ / parts;
     auto tiles_along = [&](size_t w, int64_t outputs) {
       return std::ceil(static_cast<double>(int_value(c_.windows[w].positions)) /
                        static_cast<double>(outputs));
@@ -128,30 +139,34 @@ class Model {
     double tile_rows = tiles_along(0, rows), tile_columns = tiles_along(1, columns);
     std::array<Filtering, 2> tile = tile_of(c_, rows, columns);
     auto high = static_cast<double>(tile[0].products()), wide = static_cast<double>(tile[1].products());
-    double bands = std::ceil(tile_rows / static_cast<double>(band));
+    double bands = std::ceil(tile_rows / static_cast<double>(band)) * parts;
     double tiles = static_cast<double>(band) * tile_columns;  // of a band
     double points = high * wide, vectors = bands * tiles / lanes();
     const DataType sum = c_.update->buffer->dtype, data = stored_type(c_.data->dtype, sum, tile),
                    weight = stored_type(c_.weight->dtype, sum, tile);
     const double at_once = data == c_.data->dtype ? products_at_once_ : 1;
-    double multiply = vectors * points * products_ / at_once / rate_of(data, at_once);
+    double multiply = vectors * points * all_products / at_once / rate_of(data, at_once);
     // A transform takes about half a product a row, of twice as many rows; phases have their own inputs.
     double phase_inputs =
         high / static_cast<double>(tile[0].stride) + wide / static_cast<double>(tile[1].stride);
-    double input = vectors * inputs_ * points * phase_inputs * 0.4 / kTransformsPerCycle;
+    double input = vectors * inputs * points * phase_inputs * 0.4 / kTransformsPerCycle;
     // They are vectors along the data's last dimension, the last of which may be short.
     auto last = static_cast<double>(int_value(c_.data->buffer->shape.back()));
     input *= std::ceil(last / lanes()) * lanes() / last;
-    double output = vectors * outputs_ * high * (wide + static_cast<double>(columns)) * 0.4 *
+    double output = vectors * outputs * high * (wide + static_cast<double>(columns)) * 0.4 *
                     static_cast<double>(rows + columns) / 2 / kTransformsPerCycle;
-    double kept = points * tiles * (inputs_ * data.bytes() + outputs_ * sum.bytes());
+    double kept = points * tiles * (inputs * data.bytes() + outputs * sum.bytes());
     double weights = points * weights_ * weight.bytes();
     if (bears_rounding(tile) && may_be_half(weight, static_cast<int64_t>(weights), target_, policy_))
       weights /= 2;
     if (bands > 1 && kept > kBandBytes) return {};
     double traffic = bands * kept * 2 / band_rate(kept);
-    double weight_times = bands > 1 && !stays_in_l2(target_, kept + weights, kL2OfBands) ? bands : 1;
-    traffic += weights * weight_times / weight_rate();
+    traffic += weights / weight_rate();
+    // Bands after the first find them in a cache further out, if they are not too many.
+    if (bands > 1 && !stays_in_l2(target_, kept + weights, kL2OfBands)) {
+      const double rate = std::max(weight_rate(), weights > kShareOfL3 ? 0 : l3_rate(machine_));
+      traffic += weights * (bands - 1) / rate;
+    }
     double total = overlapped(multiply, traffic) + input + output;
     auto cores = static_cast<double>(target_.cores);
     if (bands > 1) total *= std::ceil(bands / cores) * cores / bands;  // cores wait for the last band
@@ -166,6 +181,7 @@ class Model {
   // weights, groups have their own.
   double products_ = 1, inputs_ = 1, weights_ = 1, outputs_ = 1;
   double products_at_once_ = 1;
+  double images_ = 1;  // that may have bands of their own
 };
 
 }  // namespace
@@ -175,10 +191,23 @@ std::array<Filtering, 2> tile_of(const Convolution& c, int64_t rows, int64_t col
       {{rows, c.windows[0].taps, c.windows[0].stride}, {columns, c.windows[1].taps, c.windows[1].stride}}};
 }
 
-std::vector<WinogradTiles> winograd_tiles(const Convolution& c, const Target& target, const Policy& policy) {
+std::optional<size_t> image_dim(const Convolution& c) {
+  for (size_t d = 0; d < c.update->indices.size(); ++d) {
+    const Expr& index = c.update->indices[d];
+    const auto* var = index.as<VarNode>();
+    if (var && var != c.windows[0].position.get() && var != c.windows[1].position.get() &&
+        any_uses(c.data->indices, index.cast<VarNode>()) &&
+        !any_uses(c.weight->indices, index.cast<VarNode>()))
+      return d;
+  }
+  return std::nullopt;
+}
+
+std::vector<WinogradTiles> winograd_tiles(const Convolution& c, const Target& target, const Policy& policy,
+                                          bool is_open) {
   constexpr size_t kMost = 24;
   constexpr double kTolerance = 1.5;
-  Model model(c, target, policy);
+  Model model(c, target, policy, is_open);
   std::vector<WinogradTiles> ranked =
       model.ranked(policy.decide == Decide::kHeuristic ? kMostProductsByDefault : kMostProductsTried);
   double limit = ranked.empty() ? 0 : ranked[0].cycles * kTolerance;

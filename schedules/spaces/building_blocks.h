@@ -171,14 +171,14 @@ Chain reduction_chain(const tir::Func& func, const Target& target);
 std::set<std::string> schedule_chain(Schedule& schedule, Chain chain, const Target& target,
                                      const Policy& policy);
 
-/// The same for a reduction whose producers and consumers are scheduled by the caller. `banded`: the loop of
-/// its first variable, `band`, stays outside the others, parallel.
+/// The same for a reduction whose producers and consumers are scheduled by the caller. `banded`: so many of
+/// its variables, the outermost ones, have one loop, `band`, which stays outside the others, parallel.
 struct ProductNest {
   std::set<std::string> done;
   std::optional<LoopHandle> band;
 };
 ProductNest schedule_product(Schedule& schedule, const VectorReduction& reduction, const Target& target,
-                             const Policy& policy, bool banded);
+                             const Policy& policy, size_t banded);
 
 /// The convolution that dominates the program once element-wise blocks are merged, where its weight is known
 /// when a model is built and lanes run along channels: what `winograd` may transform.

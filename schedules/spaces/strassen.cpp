@@ -79,7 +79,7 @@ class StrassenSchedule {
     auto reduction = vector_reduction(s_[b_.products]);
     if (!reduction || vector_width(*reduction, target_) == 1)
       fail("strassen: the products do not vectorize along their last dimension");
-    ProductNest products = schedule_product(s_, *reduction, target_, policy_, /*banded=*/true);
+    ProductNest products = schedule_product(s_, *reduction, target_, policy_, /*banded=*/1);
     done_.merge(products.done);
     if (!products.band) fail("strassen: the products have no loop over bands");
     s_.reverse_compute_at(b_.result, *products.band);

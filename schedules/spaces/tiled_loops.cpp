@@ -187,9 +187,10 @@ TaskLoops order_loops(const TiledProblem& problem, const VectorReduction& reduct
   s.vectorize(tiles.lanes);
 
   if (outer.empty()) return tasks;
-  if (problem.banded) {
-    tasks.band = outer[0];
-    outer.erase(outer.begin());
+  if (problem.banded > 0) {
+    const auto end = outer.begin() + static_cast<int64_t>(problem.banded);
+    tasks.band = s.tasks({outer.begin(), end});
+    outer.erase(outer.begin(), end);
   }
   // Fused, all tasks are one parallel loop: cores get equal shares however the extents of single loops
   // divide.

@@ -15,7 +15,7 @@ struct TiledProblem {
   std::vector<LoopHandle> loops;          // of the reduction's variables
   std::vector<LoopHandle> around;         // of what reads its results, when it is computed part by part
   std::optional<ReductionBlocks> blocks;  // what it computes is one block of another reduction
-  bool banded = false;                    // the loop of the first variable stays outside all others, alone
+  size_t banded = 0;                      // so many loops, the outermost, stay outside all others, as one
   double positions = 1;                   // of all its results, also where a part of them is computed
 
   /// Of loops of another block, which are parallel if any are.
@@ -51,7 +51,7 @@ TermLoops choose_term_loops(const TiledProblem& problem, const VectorReduction& 
 /// Where tasks and tiles begin, once the loops stand in their order.
 struct TaskLoops {
   std::vector<LoopHandle> outer;   // of tasks; one, fused, unless inside another block's loops
-  std::optional<LoopHandle> band;  // of the first variable, when that is banded
+  std::optional<LoopHandle> band;  // of the outermost variables, when these are banded
   std::optional<LoopHandle> tile;  // the innermost loop around one register tile
   std::optional<size_t> cut;       // the first variable that a parallel loop takes apart
 };

@@ -254,7 +254,7 @@ Nest schedule_tiled_reduction(Schedule& schedule, const VectorReduction& whole, 
 }
 
 ProductNest schedule_product(Schedule& schedule, const VectorReduction& product, const Target& target,
-                             const Policy& policy, bool banded) {
+                             const Policy& policy, size_t banded) {
   VectorReduction reduction = product;
   TiledProblem problem = problem_of(schedule, reduction, target, policy);
   problem.banded = banded;

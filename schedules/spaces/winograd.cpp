@@ -1,6 +1,6 @@
 // Schedules of convolutions after `winograd`:
 //
-//   parallel for bands:                                  what a band needs stays in the second-level cache
+//   parallel for images, bands:                          what a band needs stays in the second-level cache
 //     frame of the band                                  padding
 //     for tiles: rows, tiles                             input transforms, unrolled, vectors of channels
 //     for products i, j: a matrix product                register tiles, as of any contraction
@@ -30,14 +30,21 @@ class WinogradSchedule {
     Convolution c = convolution_of(s_[convolution]);
     for (size_t w = 0; w < 2; ++w) out_dims_[w] = c.windows[w].out_dim;
     std::vector<int64_t> table;
+    // Images are told apart only where there are several.
+    const bool has_parts = std::ranges::any_of(candidates, &WinogradTiles::of_one_image);
     // As many rows as there are at typical sizes are many too many at others.
     const bool is_open = is_for_typical_dims(*s_.func());
     auto band_of = [&](const WinogradTiles& t) {
       return is_open && t.band * t.rows >= int_value(c.windows[0].positions) ? 0 : t.band;
     };
-    for (const WinogradTiles& t : candidates) table.insert(table.end(), {t.rows, t.columns, band_of(t)});
-    std::vector<IntHandle> sizes =
-        s_.sample_tuple(3, table, policy.decide == Decide::kHeuristic ? Decision{0} : Decision{});
+    for (const WinogradTiles& t : candidates) {
+      table.insert(table.end(), {t.rows, t.columns, band_of(t)});
+      if (has_parts) table.push_back(t.of_one_image ? 1 : 0);
+    }
+    std::vector<IntHandle> sizes = s_.sample_tuple(
+        has_parts ? 4 : 3, table, policy.decide == Decide::kHeuristic ? Decision{0} : Decision{});
+    const bool of_one_image = has_parts && s_[sizes[3]] == 1;
+    sizes.resize(3);
     rows_ = sizes[0];
     columns_ = sizes[1];
     b_ = s_.winograd(convolution, sizes);
@@ -52,7 +59,14 @@ class WinogradSchedule {
     if (!reduction || vector_width(*reduction, target_) == 1)
       fail("winograd: the products do not vectorize along their last dimension");
     // One band is no loop to compute anything in.
-    bool banded = int_value(s_[s_.get_loops(b_.tiles)[0]]->extent) > 1;
+    size_t banded = int_value(s_[s_.get_loops(b_.tiles)[0]]->extent) > 1 ? 1 : 0;
+    if (of_one_image) {
+      // Behind the band and the two numbers of a product stand the dimensions of the result.
+      const size_t image = 3 + image_dim(c).value();
+      reduction->outermost = image;
+      reduction->fits[image] = Fit::kSingle;
+      ++banded;
+    }
     ProductNest products = schedule_product(s_, *reduction, target_, policy, banded);
     done_.merge(products.done);
     band_ = products.band;
@@ -196,14 +210,15 @@ std::optional<Convolution> transformable_convolution(const Func& func) {
 
 bool has_winograd(const Func& func, const Target& target) {
   auto c = transformable_convolution(func);
-  return c && target.lanes() > 1 && !winograd_tiles(*c, target, {}).empty();
+  return c && target.lanes() > 1 && !winograd_tiles(*c, target, {}, is_for_typical_dims(*func)).empty();
 }
 
 void generate_winograd(Schedule& schedule, const Target& target, const Policy& policy) {
   auto c = transformable_convolution(schedule.func());
   CHECK(c, "the space of winograd was asked to schedule another program");
   inline_elementwise(schedule);
-  std::vector<WinogradTiles> choices = winograd_tiles(*c, target, policy);
+  std::vector<WinogradTiles> choices =
+      winograd_tiles(*c, target, policy, is_for_typical_dims(*schedule.func()));
   if (choices.empty()) fail("winograd: no tile is worth it");
   WinogradSchedule winograd(schedule, target);
   winograd.apply(schedule.get_block(c->block->name), choices, policy);

@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <map>
 
 #include "core/support/error.h"
@@ -148,6 +149,7 @@ TEST(Winograd, EverySampleOfItsSpaceKeepsMeaningAndLowers) {
        {ConvShape{.out_blocks = 2, .in_blocks = 2, .height = 14, .width = 14},
         ConvShape{.out_blocks = 1, .in_blocks = 2, .height = 9, .width = 11, .residual = true},
         ConvShape{.out_blocks = 2, .in_blocks = 2, .height = 15, .width = 14, .stride = 2},
+        ConvShape{.out_blocks = 1, .in_blocks = 2, .height = 14, .width = 9, .residual = true, .batch = 3},
         ConvShape{.out_blocks = 1,
         .in_blocks = 1,
         .height = 8,
@@ -245,7 +247,7 @@ TEST(Winograd, IsOfferedWhereItMayPay) {
 }
 
 TEST(Winograd, ImagesOfABatchShareTheirWeights) {
-  // Seven channels give too little to save. Weights counted once for each of 64 images would be read from
+  // Four channels give too little to save. Weights counted once for each of 64 images would be read from
   // memory for longer than the direct algorithm computes.
   Target target = avx512_target();
   target.cpu = "znver4";
@@ -258,14 +260,34 @@ TEST(Winograd, ImagesOfABatchShareTheirWeights) {
                                    .kernel = 5,
                                    .stride = 2,
                                    .pad = 2,
-                                   .in_lanes = 7,
+                                   .in_lanes = 4,
                                    .batch = batch},
                                   kFloat32);
     const Ref<tir::Block> block = path_to_block(func, "conv")->back().cast<tir::Block>();
-    return winograd_tiles(convolution_of(block), target, {Decide::kHeuristic}).size();
+    return winograd_tiles(convolution_of(block), target, {Decide::kHeuristic}, /*is_open=*/false).size();
   };
   EXPECT_EQ(candidates(1), 0u);
   EXPECT_EQ(candidates(64), 0u);
+}
+
+/// All images at once do not stay in the cache, one at a time do. How many there are must be known.
+TEST(Winograd, BandsAreOfOneImageWhereAllAreTooMany) {
+  Target target = avx512_target();
+  target.l2_bytes = 512 << 10;
+  const tir::Func func =
+      conv2d({.out_blocks = 2, .in_blocks = 2, .height = 16, .width = 16, .batch = 32}, kFloat32);
+  const Ref<tir::Block> block = path_to_block(func, "conv")->back().cast<tir::Block>();
+  const auto tiles = [&](Decide decide, bool is_open) {
+    return winograd_tiles(convolution_of(block), target, {decide}, is_open);
+  };
+  EXPECT_TRUE(tiles(Decide::kHeuristic, false).at(0).of_one_image);
+  EXPECT_TRUE(std::ranges::none_of(tiles(Decide::kRandom, true), &WinogradTiles::of_one_image));
+  EXPECT_FALSE(tiles(Decide::kRandom, true).empty());
+
+  const tir::Func constant = tir::with_constant_params(func, 2);
+  const tir::Func scheduled = replay(default_trace(constant, target), constant);
+  const auto around = loops_around(*path_to_block(scheduled, "conv_products"));
+  EXPECT_EQ(int_value(around.at(0)->extent) % 32, 0) << "the images are the tasks, or their bands";
 }
 
 TEST(Winograd, TheResultJoinsWhatFollows) {
