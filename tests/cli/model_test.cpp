@@ -52,7 +52,9 @@ TEST_F(ModelCommands, EvalTakesWhatItsArgumentsTell) {
       const Finished finished =
           tune(std::string("eval ") + by + program + " --input x=" + x + " --input y=" + y);
       EXPECT_EQ(finished.code, length == 2 ? 2 : 0) << by << length;
-      if (length != 2) EXPECT_EQ(finished.output, "([2f, 3f, 4f], 6f)\n") << by << length;
+      if (length != 2) {
+        EXPECT_EQ(finished.output, "([2f, 3f, 4f], 6f)\n") << by << length;
+      }
     }
   }
 }

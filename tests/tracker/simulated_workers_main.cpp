@@ -5,6 +5,7 @@
 // and the milliseconds from a result to the lease that took its place.
 #include <signal.h>
 
+#include <iostream>
 #include <nlohmann/json.hpp>
 #include <thread>
 
