@@ -15,7 +15,7 @@ namespace {
 /// Of the multiply-adds that a core can do, those that register tiles achieve; of several products at once,
 /// which take fewer steps between loading and storing their sums.
 constexpr double kEfficiency = 0.85, kEfficiencyOfDots = 0.72;
-/// Of the rate of one stream from memory, that of the weights of all points, each a stream of its own.
+/// Of the rate of one stream, that of the weights of all points, each a stream of its own.
 constexpr double kManyStreams = 6.0 / 7;
 /// Of the rates of reading, those of tiles and products, which are written and read: in the second-level
 /// cache partly at the same time; beyond it, what is written is fetched first. (Fitted, as the one above.)
@@ -30,6 +30,8 @@ constexpr double kTransformsPerCycle = 1.2;
 /// Larger tiles lose more digits than a default should (cook_toom.h). Along one axis alone errors grow once,
 /// not once an axis: eight products lose no more than six by six.
 constexpr int64_t kMostProductsByDefault = 6, kMostProductsTried = 8, kMostProductsOfOneAxis = 8;
+/// Cycles to begin and end the products of a band at one point for a vector of outputs.
+constexpr double kPartCycles = 20;
 /// The model's error: without a measurement, the direct algorithm stays unless this is much faster, and with
 /// one it need not be asked when this is much slower.
 constexpr double kWorthwhile = 0.85, kHopeless = 1.25;
@@ -164,10 +166,12 @@ class Model {
     traffic += weights / weight_rate();
     // Bands after the first find them in a cache further out, if they are not too many.
     if (bands > 1 && !stays_in_l2(target_, kept + weights, kL2OfBands)) {
-      const double rate = std::max(weight_rate(), weights > kShareOfL3 ? 0 : l3_rate(machine_));
+      const double rate =
+          std::max(weight_rate(), weights > kShareOfL3 ? 0 : l3_rate(machine_) * kManyStreams);
       traffic += weights * (bands - 1) / rate;
     }
     double total = overlapped(multiply, traffic) + input + output;
+    if (bands > 1) total += bands * points * outputs / lanes() * kPartCycles;
     auto cores = static_cast<double>(target_.cores);
     if (bands > 1) total *= std::ceil(bands / cores) * cores / bands;  // cores wait for the last band
     return total;
