@@ -199,8 +199,8 @@ std::optional<size_t> image_dim(const Convolution& c) {
   for (size_t d = 0; d < c.update->indices.size(); ++d) {
     const Expr& index = c.update->indices[d];
     const auto* var = index.as<VarNode>();
-    if (var && var != c.windows[0].position.get() && var != c.windows[1].position.get() &&
-        any_uses(c.data->indices, index.cast<VarNode>()) &&
+    if (var && !is_int(c.update->buffer->shape[d], 1) && var != c.windows[0].position.get() &&
+        var != c.windows[1].position.get() && any_uses(c.data->indices, index.cast<VarNode>()) &&
         !any_uses(c.weight->indices, index.cast<VarNode>()))
       return d;
   }

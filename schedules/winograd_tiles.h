@@ -18,7 +18,7 @@ struct WinogradTiles {
   double cycles;  // estimated, of all cores together
 };
 
-/// The dimension of the result that tells images apart, which share their weights.
+/// The dimension of the result that tells images apart, which share their weights; none where there is one.
 std::optional<size_t> image_dim(const Convolution& c);
 
 /// The promising ones, the best first. Empty when the direct algorithm is better: surely (kRandom), or unless
