@@ -2,7 +2,6 @@
 
 #include <fmt/core.h>
 #include <sys/resource.h>
-#include <sys/stat.h>
 
 #include <algorithm>
 #include <boost/asio/awaitable.hpp>
@@ -24,7 +23,7 @@
 #include <boost/beast/http/read.hpp>
 #include <boost/beast/http/write.hpp>
 #include <boost/beast/ssl/ssl_stream.hpp>
-#include <cstdio>
+#include <fstream>
 #include <list>
 #include <map>
 #include <memory>
@@ -135,17 +134,6 @@ std::string head_text(const Response& response, bool keep_alive, std::optional<u
   std::ostringstream text;
   text << message.base();
   return std::move(text).str();
-}
-
-struct FileCloser {
-  void operator()(FILE* file) const { fclose(file); }
-};
-using File = std::unique_ptr<FILE, FileCloser>;
-
-uint64_t size_of(const File& file) {
-  struct stat status {};
-  CHECK(fstat(fileno(file.get()), &status) == 0);
-  return static_cast<uint64_t>(status.st_size);
 }
 
 /// A connection, with TLS or without. One type for both, as what reads and writes HTTP is compiled for each
@@ -441,11 +429,13 @@ struct Server::Impl {
     if (!parser.is_done()) {
       Transfer transfer(*this, stream.clock());
       std::vector<char> piece(kPieceBytes);
+      // An upload may take long, if it goes on; another body has this time in all.
+      stream.clock().expires_after(settings.idle_time);
       // Others are answered between two pieces, on the same thread.
       while (!parser.is_done() && !error && !no_room) {
         parser.get().body().data = piece.data();
         parser.get().body().size = piece.size();
-        stream.clock().expires_after(settings.idle_time);
+        if (request.sink) stream.clock().expires_after(settings.idle_time);
         co_await bhttp::async_read_some(stream, buffer, parser, asio::redirect_error(use_awaitable, error));
         // The piece is full, which is no mistake.
         // buffer_body's way to say that the piece must be taken away before it goes on.
@@ -499,17 +489,19 @@ struct Server::Impl {
       co_await send(stream, text, &transfer);
       co_return;
     }
-    const File file(fopen(response.file.c_str(), "rb"));
+    std::ifstream file(response.file, std::ios::binary | std::ios::ate);
     if (!file) {
       co_await respond(stream, error_response(404, "the file is gone"), keep_alive, head_only);
       co_return;
     }
-    uint64_t left = size_of(file);
+    auto left = static_cast<uint64_t>(file.tellg());
+    file.seekg(0);
     co_await send(stream, head_text(response, keep_alive, left), &transfer);
     // As it is sent, piece by piece: a module may have a gigabyte.
     std::vector<char> piece(head_only ? 0 : kPieceBytes);
     while (!head_only && left > 0) {
-      const size_t bytes = fread(piece.data(), 1, std::min<uint64_t>(piece.size(), left), file.get());
+      file.read(piece.data(), static_cast<std::streamsize>(std::min<uint64_t>(piece.size(), left)));
+      const auto bytes = static_cast<size_t>(file.gcount());
       if (bytes == 0) fail("{} became shorter while it was sent", response.file);
       co_await send(stream, {piece.data(), bytes}, &transfer);
       left -= bytes;

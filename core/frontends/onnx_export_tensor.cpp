@@ -73,14 +73,14 @@ void strided_slice(Exporter& e, const Written& w) {
   e.node("Slice", {w.args[0], e.ints(begins), e.ints(ends), e.ints(axes), e.ints(strides)}, w.output());
 }
 
-/// Positions as `take` reads them: the nearest one where they lie outside, or counted around.
+/// Positions as `take` reads them: the nearest one where they lie outside, or counted around or from the end.
 std::string placed(Exporter& e, const Written& w, const std::string& mode, int64_t extent) {
   // Gather wants positions inside, and leaves others undefined as "fast" does.
   if (mode == "fast") return w.args[1];
   std::string wide = e.cast(w.args[1], kInt64);
+  if (mode == "wrap") return e.add("Mod", {wide, e.number(kInt64, static_cast<double>(extent))});
   // Gather counts from the end by itself.
   const int64_t first = mode == "from_end" ? -extent : 0;
-  if (mode == "wrap") return e.add("Mod", {wide, e.number(kInt64, static_cast<double>(extent))});
   return e.add("Clip", {wide, e.number(kInt64, static_cast<double>(first)),
                         e.number(kInt64, static_cast<double>(extent - 1))});
 }

@@ -7,8 +7,10 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <chrono>
 #include <cstring>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <thread>
 #include <vector>
@@ -87,6 +89,46 @@ TEST(HttpServer, CompletesUploadsBesideItsThread) {
     EXPECT_NE(std::string(answer).find(status), std::string::npos) << answer;
     close(client);
   }
+}
+
+/// An upload has as long as it goes on coming; another body has so long in all.
+TEST(HttpServer, WaitsForUploadsAloneThatComeByAndBy) {
+  using namespace std::chrono_literals;
+  constexpr int kBytes = 20;
+  std::atomic<int> uploads = 0, others = 0;
+  Server server({.admit = [](const Request&) { return std::nullopt; },
+                 .handle =
+                     [&](const Request& request) {
+                       ++(request.sink ? uploads : others);
+                       return Response{};
+                     },
+                 .sink = [](const Request& request) -> std::unique_ptr<Sink> {
+                   if (request.method != "PUT") return nullptr;
+                   struct Any final : Sink {
+                     void add(std::string_view) override {}
+                     void complete() override {}
+                   };
+                   return std::make_unique<Any>();
+                 },
+                 .idle_time = 1s});
+  const int upload = connect_to(server.port()), other = connect_to(server.port());
+  const auto write = [](int client, const std::string& text) {
+    send(client, text.data(), text.size(), MSG_NOSIGNAL);  // one is cut off on the way
+  };
+  const std::string rest =
+      fmt::format(" / HTTP/1.1\r\nHost: localhost\r\nContent-Length: {}\r\n\r\n", kBytes);
+  write(upload, "PUT" + rest);
+  write(other, "POST" + rest);
+  for (int i = 0; i < kBytes; ++i) {
+    std::this_thread::sleep_for(100ms);
+    for (const int client : {upload, other}) write(client, "x");
+  }
+  char answer = 0;
+  EXPECT_EQ(recv(upload, &answer, 1, 0), 1);
+  EXPECT_EQ(uploads, 1);
+  EXPECT_EQ(others, 0);
+  close(upload);
+  close(other);
 }
 
 TEST(HttpServer, TakesTheSchemeOfATokenInAnyLetters) {
