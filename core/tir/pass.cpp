@@ -4,6 +4,7 @@
 #include "core/support/in_order.h"
 #include "core/support/pass_table.h"
 #include "core/tir/passes/lower_blocks.h"
+#include "core/tir/passes/pad_allocations.h"
 #include "core/tir/passes/place_allocations.h"
 #include "core/tir/passes/simplify_program.h"
 #include "core/tir/passes/skip_empty_tiles.h"
@@ -38,6 +39,7 @@ constexpr Pass kPasses[] = {
     {kSkipNeutralTerms, "skip_neutral_terms", "sums pass over the terms that are nothing at the border of an image", kLoops, kLoops, on_body<skip_neutral_terms>},
     {kSimplifyProgram, "simplify_program", "indices simplified, conditions decided or moved out of loops, loops of one iteration gone", kLoops, kVectors, on_body<simplify_program>},
     {kPlaceAllocations, "place_allocations", "intermediates move to the innermost place of their uses and shrink to what is used there", kLoops, kLoops, on_body<place_allocations>},
+    {kPadAllocations, "pad_allocations", "lines of intermediates that are touched together lie in different sets of the first-level cache", kLoops, kLoops, pad_allocations},
     {kSkipEmptyTiles, "skip_empty_tiles", "tiles of tiles beyond an open edge are passed over", kLoops, kLoops, on_body<skip_empty_tiles>},
     {kSpecializeBoundaries, "specialize_boundaries", "tiles that stick out over an edge apart from those that do not", kLoops, kLoops, on_body<specialize_boundaries>},
     {kSplitConditions, "split_conditions", "loops whose conditions change a few times as loops without conditions, one after another", kLoops, kLoops, on_body<split_conditions>},
@@ -49,9 +51,9 @@ constexpr Pass kPasses[] = {
 /// Each header says why its pass stands where it does.
 // simplify_program comes again after passes that leave conditions and indices to it.
 constexpr PassId kLowering[] = {
-    kLowerBlocks,    kSkipNeutralTerms,     kSimplifyProgram, kPlaceAllocations,
-    kSkipEmptyTiles, kSpecializeBoundaries, kSimplifyProgram, kSplitConditions,
-    kVectorizeLoops, kUnrollLoops,          kSimplifyProgram,
+    kLowerBlocks,     kSkipNeutralTerms, kSimplifyProgram,      kPlaceAllocations,
+    kPadAllocations,  kSkipEmptyTiles,   kSpecializeBoundaries, kSimplifyProgram,
+    kSplitConditions, kVectorizeLoops,   kUnrollLoops,          kSimplifyProgram,
 };
 
 static_assert(in_order(kPasses), "rows stand in the order of PassId");

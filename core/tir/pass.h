@@ -17,6 +17,7 @@ enum class PassId : uint8_t {
   kSkipNeutralTerms,
   kSimplifyProgram,
   kPlaceAllocations,
+  kPadAllocations,
   kSkipEmptyTiles,
   kSpecializeBoundaries,
   kSplitConditions,
