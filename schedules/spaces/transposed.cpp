@@ -10,6 +10,7 @@
 
 #include "core/arith/simplify.h"
 #include "core/support/error.h"
+#include "core/tir/machine.h"
 #include "schedules/spaces/building_blocks.h"
 #include "schedules/spaces/vector_loads.h"
 #include "schedules/tile_model.h"
@@ -29,6 +30,7 @@ struct Neighbours {
 /// Along `written` neighbours are written, along `read` neighbours are loaded.
 struct Transposition {
   Buffer buffer;
+  std::vector<Expr> places;  // that are loaded of it
   Neighbours written, read;
   bool is_plain;  // rows are the buffer's own; else loads that divide, or are chosen, say what a row is
 };
@@ -123,7 +125,8 @@ std::optional<Transposition> transposition_of(const Block& block, const Target& 
   if (!read || read->variable == written->variable ||
       std::count_if(loads.begin(), loads.end(), loads_buffer) != 1)
     return std::nullopt;
-  return Transposition{buffer, *written, *read, !divides && !is_chosen(store.value, *gathered[0])};
+  return Transposition{buffer, gathered[0]->indices, *written, *read,
+                       !divides && !is_chosen(store.value, *gathered[0])};
 }
 
 /// Elements of a tile along a dimension of that extent: the lanes, or a power of two for a shorter one.
@@ -173,15 +176,34 @@ std::vector<int64_t> tile_sizes(int64_t whole) {
   return whole >= 8 && whole % 2 == 0 ? std::vector<int64_t>{whole / 2, whole} : std::vector<int64_t>{whole};
 }
 
-/// Loops over tiles, over those of a block that stays in the cache, over the elements of one: `size`, or
-/// `most` of them as a heuristic.
-std::vector<LoopHandle> cut(Schedule& s, LoopHandle loop, int64_t extent, int64_t size, int64_t most,
-                            const Policy& policy) {
+/// Loops over tiles, over those of a block that stays in the cache, over the elements of one: `size`, or half
+/// of them, and one tile a block, or several, as a heuristic.
+std::vector<LoopHandle> cut(Schedule& s, LoopHandle loop, int64_t extent, int64_t size, bool prefers_half,
+                            bool prefers_several, const Policy& policy) {
   constexpr int64_t kMostTiles = 8;
-  std::vector<int64_t> sizes = tile_sizes(size);
-  Factor elements = sample_one_of(s, sizes, sizes.front() >= most ? sizes.front() : size, policy);
-  return s.split(loop,
-                 {kInferred, sample_one_of(s, copies_of(extent / size, kMostTiles), 1, policy), elements});
+  const std::vector<int64_t> sizes = tile_sizes(size), counts = copies_of(extent / size, kMostTiles);
+  Factor elements = sample_one_of(s, sizes, prefers_half ? sizes.front() : size, policy);
+  return s.split(
+      loop, {kInferred, sample_one_of(s, counts, prefers_several ? counts.back() : 1, policy), elements});
+}
+
+/// Whether so many rows of a tile, one for each value of `variable`, put each other out of the cache: those
+/// of 128 columns, or of planes of 64 x 64, share one set of it.
+bool rows_conflict(const Buffer& buffer, const std::vector<Expr>& indices, const Var& variable, int64_t rows,
+                   const Target& target) {
+  std::vector<int64_t> addresses;
+  for (int64_t row = 0; row < rows; ++row) {
+    Expr distance = 0;
+    for (size_t d = 0; d < indices.size(); ++d) {
+      const Expr moved = substitute(indices[d], {{variable.get(), row}}),
+                 first = substitute(indices[d], {{variable.get(), 0}});
+      distance = distance * buffer->shape[d] + (moved - first);
+    }
+    distance = simplify(distance);
+    if (!as_int(distance)) return false;
+    addresses.push_back(*as_int(distance) * buffer->dtype.bytes());
+  }
+  return conflicting_lines(target, addresses) > 0;
 }
 
 /// Of `block`, in one of the loop `around` it; loops of open extents do not count.
@@ -236,10 +258,23 @@ double tile(Schedule& s, BlockHandle block, const Transposition& t, const Target
     return parts[1];
   };
   const int64_t width = tile_of(length_of(t.written), target);
-  auto columns = cut(s, loop_of(t.written, width), length_of(t.written), width, width, policy);
-  // A square tile is the cheapest to turn: each of its vectors is full.
   const int64_t size = rows_tile(t.read, target);
-  auto lines = cut(s, loop_of(t.read, size), length_of(t.read), size, width, policy);
+  // A line that is written is fetched before its turn comes. Of more lines than have places in the cache some
+  // are put out again, and the stores wait: what is written next has to be the same rows' next vectors. Half
+  // as many rows have places where the other halves of the lines that are read stay for the next ones.
+  constexpr int64_t kStoresInFlight = 64;
+  const Store& store = *body->body.as<Store>();
+  const Var &across = body->iters[t.read.variable].var, &along = body->iters[t.written.variable].var;
+  const auto written_conflict = [&](int64_t rows) {
+    return rows_conflict(store.buffer, store.indices, across, rows, target);
+  };
+  const bool follows_rows = written_conflict(std::min(length_of(t.read), kStoresInFlight)),
+             halves = written_conflict(size) && !written_conflict(size / 2) &&
+                      !rows_conflict(t.buffer, t.places, along, width, target);
+  auto columns = cut(s, loop_of(t.written, width), length_of(t.written), width, false, follows_rows, policy);
+  // A square tile is the cheapest to turn: each of its vectors is full.
+  auto lines =
+      cut(s, loop_of(t.read, size), length_of(t.read), size, halves || size / 2 >= width, false, policy);
   choose_innermost(s, outer, policy);
   outer.push_back(columns[0]);
   std::vector<LoopHandle> order = outer;
