@@ -180,7 +180,7 @@ std::vector<int64_t> tile_sizes(int64_t whole) {
 /// of them, and one tile a block, or several, as a heuristic.
 std::vector<LoopHandle> cut(Schedule& s, LoopHandle loop, int64_t extent, int64_t size, bool prefers_half,
                             bool prefers_several, const Policy& policy) {
-  constexpr int64_t kMostTiles = 8;
+  constexpr int64_t kMostTiles = 16;
   const std::vector<int64_t> sizes = tile_sizes(size), counts = copies_of(extent / size, kMostTiles);
   Factor elements = sample_one_of(s, sizes, prefers_half ? sizes.front() : size, policy);
   return s.split(
@@ -268,7 +268,7 @@ double tile(Schedule& s, BlockHandle block, const Transposition& t, const Target
   const auto written_conflict = [&](int64_t rows) {
     return rows_conflict(store.buffer, store.indices, across, rows, target);
   };
-  const bool follows_rows = written_conflict(std::min(length_of(t.read), kStoresInFlight)),
+  const bool follows_rows = written_conflict(std::min(extent_of(t.read.variable), kStoresInFlight)),
              halves = written_conflict(size) && !written_conflict(size / 2) &&
                       !rows_conflict(t.buffer, t.places, along, width, target);
   auto columns = cut(s, loop_of(t.written, width), length_of(t.written), width, false, follows_rows, policy);
