@@ -1,6 +1,7 @@
 #include "core/tir/machine.h"
 
 #include <algorithm>
+#include <bit>
 #include <charconv>
 #include <cmath>
 #include <set>
@@ -58,13 +59,17 @@ constexpr MachineModel without_bytes() {
   model.int8_dots = {kInt8Dots, kInt8Dots, kInt8Dots};
   return model;
 }
+/// 48 KiB have twelve ways: Sunny Cove, and Zen 5.
+constexpr MachineModel twelve_ways(MachineModel model) {
+  model.l1_ways = 12;
+  return model;
+}
 /// Golden Cove with AMX. Of bfloat16 it has dot products of vectors at a quarter of the rate of float32's
 /// multiply-adds, and tiles at sixteen vectors a cycle (bench/results/2026-11-26-tiles.md).
 constexpr MachineModel with_tiles() {
-  MachineModel model;
+  MachineModel model = twelve_ways({});
   model.bfloat16_dots = {kBFloat16Dots, kBFloat16Dots, kBFloat16Dots};
   model.bfloat16_tiles = model.int8_tiles = 16;
-  model.l1_ways = 12;
   model.l3_bandwidth = 10;
   model.core_bandwidth = 7;
   model.launch_cycles = 1500;
@@ -92,14 +97,14 @@ constexpr char kArmv8[] = "as aarch64, without dot products";
 constexpr char kFitted[] = "what the models of schedules were fitted to, on Zen 5";
 // The first that fits counts (machine_row): from the one processor to any.
 constexpr MachineRow kRows[] = {
-    {"znver5", "", "znver5", 0, {}, kFitted},
+    {"znver5", "", "znver5", 0, twelve_ways({}), kFitted},
     {"znver4", "", "znver4", 0, znver4(), "measured on a virtual machine of two cores"},
     {"skylake-avx512", "x86_64", "skylake-avx512", 512, without_bytes(), kTwoUnits},
     {"cascadelake", "x86_64", "cascadelake", 512, without_bfloat16(), kTwoUnits},
-    {"icelake-server", "x86_64", "icelake-server", 512, without_bfloat16(), kTwoUnits},
-    {"icelake-client", "x86_64", "icelake-client", 512, without_bfloat16(), kTwoUnits},
-    {"tigerlake", "x86_64", "tigerlake", 512, without_bfloat16(), kTwoUnits},
-    {"rocketlake", "x86_64", "rocketlake", 512, without_bfloat16(), kTwoUnits},
+    {"icelake-server", "x86_64", "icelake-server", 512, twelve_ways(without_bfloat16()), kTwoUnits},
+    {"icelake-client", "x86_64", "icelake-client", 512, twelve_ways(without_bfloat16()), kTwoUnits},
+    {"tigerlake", "x86_64", "tigerlake", 512, twelve_ways(without_bfloat16()), kTwoUnits},
+    {"rocketlake", "x86_64", "rocketlake", 512, twelve_ways(without_bfloat16()), kTwoUnits},
     {"sapphirerapids", "x86_64", "sapphirerapids", 512, with_tiles(), kTiles},
     {"emeraldrapids", "x86_64", "emeraldrapids", 512, with_tiles(), kTiles},
     {"graniterapids", "x86_64", "graniterapids", 512, with_tiles(), kTiles},
@@ -322,7 +327,9 @@ double conflicting_lines(const Target& target, std::span<const int64_t> addresse
   // An L1 cache is indexed by the address: sets are bytes / line / ways.
   // A user may give any number above 0; of less than one line a set is none, and there is no dividing by it.
   const double ways = std::max(machine_of(target).l1_ways, 1.0);
-  const int64_t sets = std::max<int64_t>(target.l1_bytes / kLineBytes / static_cast<int64_t>(ways), 1);
+  // They are a power of two, whatever the two numbers say together.
+  const auto sets = static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(
+      std::max<int64_t>(target.l1_bytes / kLineBytes / static_cast<int64_t>(ways), 1))));
   std::set<int64_t> lines;
   for (int64_t address : addresses) lines.insert(address / kLineBytes);
   std::map<int64_t, double> in_set;

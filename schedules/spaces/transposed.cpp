@@ -176,11 +176,12 @@ std::vector<int64_t> tile_sizes(int64_t whole) {
   return whole >= 8 && whole % 2 == 0 ? std::vector<int64_t>{whole / 2, whole} : std::vector<int64_t>{whole};
 }
 
+constexpr int64_t kMostTiles = 16;  // of a block that stays in the cache, along a dimension
+
 /// Loops over tiles, over those of a block that stays in the cache, over the elements of one: `size`, or half
 /// of them, and one tile a block, or several, as a heuristic.
 std::vector<LoopHandle> cut(Schedule& s, LoopHandle loop, int64_t extent, int64_t size, bool prefers_half,
                             bool prefers_several, const Policy& policy) {
-  constexpr int64_t kMostTiles = 16;
   const std::vector<int64_t> sizes = tile_sizes(size), counts = copies_of(extent / size, kMostTiles);
   Factor elements = sample_one_of(s, sizes, prefers_half ? sizes.front() : size, policy);
   return s.split(
@@ -204,6 +205,15 @@ bool rows_conflict(const Buffer& buffer, const std::vector<Expr>& indices, const
     addresses.push_back(*as_int(distance) * buffer->dtype.bytes());
   }
   return conflicting_lines(target, addresses) > 0;
+}
+
+/// The variable that moves `store` from one row to the next where `along` runs along rows; none where another
+/// index does, too.
+std::optional<size_t> next_row(const Block& block, const Store& store, const Var& along) {
+  for (size_t d = 1; d < store.indices.size(); ++d)
+    for (size_t i = 0; store.indices[d].same_as(along.get()) && i < block.iters.size(); ++i)
+      if (store.indices[d - 1].same_as(block.iters[i].var.get())) return i;
+  return std::nullopt;
 }
 
 /// Of `block`, in one of the loop `around` it; loops of open extents do not count.
@@ -275,13 +285,28 @@ double tile(Schedule& s, BlockHandle block, const Transposition& t, const Target
   // A square tile is the cheapest to turn: each of its vectors is full.
   auto lines =
       cut(s, loop_of(t.read, size), length_of(t.read), size, halves || size / 2 >= width, false, policy);
+  // Rows of few tiles go on in the next row.
+  std::optional<LoopHandle> next_rows;
+  const int64_t in_row = std::max<int64_t>(length_of(t.written) / width, 1);
+  if (const auto next = next_row(*body, store, along); next && follows_rows && in_row < kMostTiles) {
+    const auto place = std::find_if(outer.begin(), outer.end(),
+                                    [&](LoopHandle loop) { return s[loop]->var == s[loops[*next]]->var; });
+    if (place != outer.end()) {
+      const std::vector<int64_t> counts = copies_of(extent_of(*next), kMostTiles / in_row);
+      auto rows_of_tiles = s.split(*place, {kInferred, sample_one_of(s, counts, counts.back(), policy)});
+      *place = rows_of_tiles[0];
+      next_rows = rows_of_tiles[1];
+    }
+  }
   choose_innermost(s, outer, policy);
   outer.push_back(columns[0]);
   std::vector<LoopHandle> order = outer;
+  order.push_back(lines[0]);
+  if (next_rows) order.push_back(*next_rows);
   if (choose_one_of(s, {0, 1}, 0, policy) == 0)
-    order.insert(order.end(), {lines[0], columns[1], lines[1]});
+    order.insert(order.end(), {columns[1], lines[1]});
   else
-    order.insert(order.end(), {lines[0], lines[1], columns[1]});
+    order.insert(order.end(), {lines[1], columns[1]});
   LoopHandle around = order.back();
   const bool unrolls = choose_one_of(s, {0, 1}, 0, policy) == 1;
   order.insert(order.end(), {lines[2], columns[2]});
