@@ -134,11 +134,19 @@ class Collector {
       case StmtKind::kSeq:
         for (const Stmt& s : stmt.as<Seq>()->stmts) visit(s);
         return;
-      // Both cases count, as if both always happened.
-      case StmtKind::kIf:
-        visit(stmt.as<If>()->condition);
-        visit(stmt.as<If>()->then_case);
-        return visit(stmt.as<If>()->else_case);
+      // Both cases count, but no further than the condition lets them.
+      case StmtKind::kIf: {
+        const If& branch = *stmt.as<If>();
+        visit(branch.condition);
+        const size_t outer = bounds_.size();
+        const std::vector<Expr> conditions = conjuncts(branch.condition);
+        bounds_.insert(bounds_.end(), conditions.begin(), conditions.end());
+        seen_.clear();
+        visit(branch.then_case);
+        seen_.clear();
+        bounds_.resize(outer);
+        return visit(branch.else_case);
+      }
       case StmtKind::kAlloc:
         // Of no concern outside.
         local_.push_back(stmt.as<Alloc>()->buffer);
@@ -207,7 +215,9 @@ class Collector {
       return;
     // At once, not when the loop ends: the boxes in the list speak of variables outside of `stmt` alone, and
     // can be united.
-    region = relax(region, domain_, analyzer_);
+    Region box = relax(region, domain_, analyzer_);
+    for (size_t d = 0; d < box.ranges.size() && !bounds_.empty(); ++d) clip(box.ranges[d], region.ranges[d]);
+    region = std::move(box);
     auto same =
         std::find_if(list.begin(), list.end(), [&](const Region& r) { return r.buffer == region.buffer; });
     if (same == list.end())
@@ -216,9 +226,33 @@ class Collector {
       *same = unite(*same, region, analyzer_);
   }
 
+  /// Ends the box where a condition around the access ends it: places are `part` + something else, and
+  /// `part` < limit.
+  void clip(Range& box, const Range& places) {
+    for (const Expr& bound : bounds_) {
+      const Binary* compare = bound.as<Binary>();
+      if (!compare || (compare->op != BinaryOp::kLt && compare->op != BinaryOp::kLe)) continue;
+      if (!varies(compare->a) || varies(compare->b) || compare->a.dtype() != places.min.dtype()) continue;
+      const Expr other = analyzer_.simplify(places.min - compare->a);
+      if (varies(other) || !as_int(places.extent)) continue;
+      const Expr end = other + compare->b + (compare->op == BinaryOp::kLe ? 1 : 0) + (places.extent - 1),
+                 extent = analyzer_.simplify(end - box.min);
+      // Of an empty box nothing is known.
+      if (analyzer_.can_prove(less(extent, box.extent)) && analyzer_.can_prove(less(0, extent)))
+        box.extent = extent;
+    }
+  }
+
+  /// Uses a variable of the loops inside the statement.
+  bool varies(const Expr& e) const {
+    return std::any_of(domain_.begin(), domain_.end(),
+                       [&](const auto& loop) { return uses_var(e, loop.first.get()); });
+  }
+
   Analyzer analyzer_;
   const Buffer* only_;
   Domain domain_;
+  std::vector<Expr> bounds_;  // conditions around
   std::vector<Buffer> local_;
   std::vector<Region> reads_, writes_;
   std::vector<const Load*> seen_;  // of the loops around, some of them

@@ -37,7 +37,8 @@ Expr element_count(const Region& region);
 
 /// Boxes touched by one execution of a statement, one a buffer, in order of first access; buffers allocated
 /// inside are left out. Corners depend on variables free in the statement only: loops inside are relaxed.
-/// Blocks inside count as what they declare. An access under a select or If counts as if it always happened.
+/// Blocks inside count as what they declare. An access under a select or If counts as if it always happened,
+/// but for places that an If bounds from above.
 struct Accesses {
   std::vector<Region> reads, writes;
 };
