@@ -269,6 +269,21 @@ def forms():
     model('average_pool_wide_1', 'AveragePool', [[4, 64, 300, 1]], kernel_shape=[3, 1], strides=[2, 1])
 
 
+def powers_of_two():
+    """Sizes whose rows share sets of a cache, and sizes beside them."""
+    for kind, side, matrix in (('powers', 128, (1024, 1024)), ('beside', 120, (1000, 1040))):
+        image = [1, 64, side, side]
+        model(f'{kind}_transpose', 'Transpose', [[*matrix]], perm=(1, 0))
+        model(f'{kind}_planes', 'Transpose', [[1, side, side, 64]], perm=(0, 3, 1, 2))
+        model(f'{kind}_small_planes', 'Transpose', [[1, side // 4, side // 4, 512]], perm=(0, 3, 1, 2))
+        model(f'{kind}_conv_3x3', 'Conv', [image], [weights(64, 64, 3, 3)], pads=[1] * 4)
+        model(f'{kind}_conv_1x1', 'Conv', [image], [weights(64, 64, 1, 1)])
+        model(f'{kind}_conv_1d', 'Conv', [[1, 64, side * side // 4]], [weights(64, 64, 3)], pads=[1, 1])
+        model(f'{kind}_depthwise', 'Conv', [image], [weights(64, 1, 3, 3)], pads=[1] * 4, group=64)
+        model(f'{kind}_arg_max', 'ArgMax', [image], outputs=[T.INT64], axis=1)
+        model(f'{kind}_product', 'MatMul', [[256, matrix[0]], [*matrix]])
+
+
 def written(folder, name, open_axes):
     op, operands, outputs, opset, domain, attributes = MODELS[name]
     given, held, names = [], [], []
@@ -321,4 +336,4 @@ def main(families, usage):
 
 
 if __name__ == '__main__':
-    main((convolutions, windows, rows, products, moves, elements, forms), __doc__)
+    main((convolutions, windows, rows, products, moves, elements, forms, powers_of_two), __doc__)

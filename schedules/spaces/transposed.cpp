@@ -300,8 +300,8 @@ double tile(Schedule& s, BlockHandle block, const Transposition& t, const Target
   }
   choose_innermost(s, outer, policy);
   outer.push_back(columns[0]);
+  outer.push_back(lines[0]);
   std::vector<LoopHandle> order = outer;
-  order.push_back(lines[0]);
   if (next_rows) order.push_back(*next_rows);
   if (choose_one_of(s, {0, 1}, 0, policy) == 0)
     order.insert(order.end(), {columns[1], lines[1]});
