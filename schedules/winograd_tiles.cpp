@@ -104,6 +104,8 @@ class Model {
   /// The same for tiles and products of that size.
   double band_rate(double bytes) const {
     if (stays_in_l2(target_, bytes, kL2OfBands)) return machine_.l2_bandwidth * kWritesBeside;
+    // Of products that are as many as tiles, each fits alone: what the others put out comes back in streams.
+    if (stays_in_l2(target_, bytes / 2, kAllOfL2)) return machine_.l3_bandwidth * kWritesFetch;
     return (bytes > kShareOfL3 ? std::min(memory_rate(target_), l3_rate(machine_)) : l3_rate(machine_)) *
            kWritesFetch;
   }
