@@ -31,7 +31,9 @@ std::vector<Word> find_accusers(const Word& word, const std::vector<Word>& other
     if (!are_apart(word, other)) return {};
     (other.seconds > word.seconds ? slower : faster).push_back(other);
   }
-  const auto voice = [&](const Word& other) { return other.key == word.key ? other.worker : other.key; };
+  const auto voice = [&](const Word& other) {
+    return other.owner == word.owner ? other.worker : other.owner;
+  };
   for (const std::vector<Word>* accusers : {&slower, &faster})
     for (const Word& one : *accusers)
       for (const Word& other : *accusers)
@@ -44,17 +46,18 @@ std::vector<Word> find_accusers(const Word& word, const std::vector<Word>& other
 Dispute find_dispute(std::span<const Word> words) {
   Dispute dispute;
   for (const Word& word : words) {
-    std::vector<Word> all, of_other_keys;
+    std::vector<Word> all, of_other_owners;
     for (const Word& other : words) {
       if (other.worker == word.worker) continue;
       all.push_back(other);
-      if (other.key != word.key) of_other_keys.push_back(other);
+      if (other.owner != word.owner) of_other_owners.push_back(other);
       if (dispute.open.empty() && other.seconds > word.seconds && are_apart(word, other))
         dispute.open = fmt::format("{} says that a candidate takes {:g} s, and {} {:g} s", word.worker,
                                    word.seconds, other.worker, other.seconds);
     }
-    // Those of its own key may be its accomplices: what they say for it counts only where no two others tell.
-    std::vector<Word> accusers = find_accusers(word, of_other_keys);
+    // Those of its own owner may be its accomplices: what they say for it counts only where no two others
+    // tell.
+    std::vector<Word> accusers = find_accusers(word, of_other_owners);
     if (accusers.empty()) accusers = find_accusers(word, all);
     if (accusers.empty()) continue;
     dispute.contradicted.push_back(

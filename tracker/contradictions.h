@@ -11,7 +11,7 @@ namespace lathe::tracker {
 
 /// What a worker says that a candidate takes.
 struct Word {
-  std::string worker, key;          // key: "" where there are none
+  std::string worker, owner;        // owner: of its key; "" where there are none
   double seconds = 0;               // the median of what it said
   db::CanaryLevel compute, memory;  // its baselines, for machines of one class may differ; 0 s: none yet
 };
@@ -21,9 +21,8 @@ struct Contradicted {
 };
 
 struct Dispute {
-  /// Each by two others who agree with each other, while nobody agrees with it. All workers of another key
-  /// are one voice, so that nobody is outvoted by a crowd of one user's; those of its own key are on their
-  /// own.
+  /// Each by two others who agree with each other, while nobody agrees with it. All workers of another owner
+  /// are one voice, so that nobody is outvoted by a crowd of one user's; those of its own are on their own.
   std::vector<Contradicted> contradicted;
   /// What two say of whom nobody tells who is right; "": there is no such thing.
   std::string open;

@@ -220,7 +220,7 @@ void Farm::send_lease(const Trial& trial, LeaseId id) {
     message.artifact = trial.past().build->artifact;
     message.reference = trial.past().build->reference;
   }
-  message.evaluation.incumbent_seconds = incumbents_.seconds(*trial.spec, identity(workers_.at(lease.peer)));
+  message.evaluation.incumbent_seconds = incumbents_.seconds(*trial.spec, voice_of(lease.worker));
   if (workers_.at(lease.peer).version >= wire::kIncumbentVersion)
     message.job = trial.spec->job, message.workload_id = trial.spec->workload_id;
   // Without workload and trace, which stay in the database until the lease is about to be
@@ -310,7 +310,7 @@ void Farm::finish(Trial& trial, std::string worker, std::string device, wire::Re
   remember(record.result.lease);
   // Only what was believed comes to here: a time that cannot be is a failure by now (impossible_time).
   if (record.result.outcome == Outcome::kOk && !record.result.samples.empty() && !trial.spec->race)
-    incumbents_.note(*trial.spec, trial.candidate, identity_of(record.worker),
+    incumbents_.note(*trial.spec, trial.candidate, voice_of(record.worker),
                      summarize(record.result.samples).median);
   write_down(trial, record);
   effects_->finished.push_back(std::move(record));

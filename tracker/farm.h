@@ -330,6 +330,10 @@ class Farm {
   }
   /// The same of a worker that may be gone.
   std::string identity_of(const std::string& name) const;
+  /// To whom a key belongs, who may have several: the principal's name; of a key that is not listed, the key.
+  std::string owner_of(const std::string& key) const;
+  /// As whose word counts what a worker of that name says: its key's owner's, or without keys its own.
+  std::string voice_of(const std::string& name) const;
   bool hand_back(const Peer& peer, const std::vector<uint64_t>& returned);
   void forget_worker(const Peer& peer, bool lost);
 
@@ -393,7 +397,7 @@ class Farm {
   static bool builds(const Worker& worker, const Lane& lane);
   std::optional<wire::Part> part_for(const Worker& worker, const Trial& trial) const;
   bool suits(const Trial& trial, const Worker& worker) const;
-  std::set<std::string> keys_lost(const std::set<std::string>& workers) const;
+  std::set<std::string> voices_lost(const std::set<std::string>& workers) const;
   void grant(Trial& trial, const Peer& peer, wire::Part part);
   void send_lease(const Trial& trial, LeaseId id);
   void renew_lease(LeaseId id);

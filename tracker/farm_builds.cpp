@@ -99,17 +99,28 @@ void Farm::on(const Peer& peer, const wire::Built& built) {
 }
 
 /// Whoever holds most places gives one up, its last, to a worker that would still have no more with it: its
-/// builder says it again. Else who sends small pieces slowly keeps all others from being fetched.
+/// builder says it again. Else who sends small pieces slowly keeps all others from being fetched. All workers
+/// of an owner are one, whatever keys they have; beside each other they are by their keys.
 bool Farm::free_place(const Worker& worker) {
-  std::map<std::string, std::vector<LeaseId>> places;
-  for (const auto& [id, fetch] : fetches_) places[identity_of(leases_.at(id).worker)].push_back(id);
-  const size_t own = places[identity(worker)].size();
-  const auto most = std::max_element(places.begin(), places.end(), [](const auto& a, const auto& b) {
-    return a.second.size() < b.second.size();
-  });
-  if (most->second.size() < own + 2) return false;
-  fetches_.erase(most->second.back());
-  return true;
+  using Places = std::map<std::string, std::vector<LeaseId>>;
+  const std::string owner = voice_of(worker.name);
+  Places all, own;
+  for (const auto& [id, fetch] : fetches_) {
+    const std::string& builder = leases_.at(id).worker;
+    const std::string its_owner = voice_of(builder);
+    all[its_owner].push_back(id);
+    if (its_owner == owner) own[identity_of(builder)].push_back(id);
+  }
+  const auto gives_way = [&](Places& places, const std::string& to) {
+    const size_t has = places[to].size();
+    const auto most = std::max_element(places.begin(), places.end(), [](const auto& a, const auto& b) {
+      return a.second.size() < b.second.size();
+    });
+    if (most->second.size() < has + 2) return false;
+    fetches_.erase(most->second.back());
+    return true;
+  };
+  return gives_way(all, owner) || gives_way(own, identity(worker));
 }
 
 /// Asks for the next piece of what the store lacks.

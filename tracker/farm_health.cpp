@@ -61,7 +61,7 @@ void Farm::judge(const std::string& name, Health::Change change, bool good, bool
                .lied = lied});
   if (distrust) {
     ++distrusts_;
-    incumbents_.forget_said_by(identity_of(name));
+    incumbents_.forget_said_by(voice_of(name));
   }
   if (change == Health::Change::kTrusted)
     effects_->notes.push_back(fmt::format("worker {} is trusted again", name));
@@ -144,7 +144,7 @@ std::vector<Word> Farm::words_of(const std::vector<Testimony>& said, const std::
   std::vector<Word> words;
   for (auto& [name, its] : seconds) {
     Word word{.worker = name, .seconds = median(std::move(its))};
-    if (const auto key = keys_.find(name); key != keys_.end()) word.key = key->second;
+    if (const auto key = keys_.find(name); key != keys_.end()) word.owner = owner_of(key->second);
     if (const auto health = health_.find(name); health != health_.end())
       word.compute = health->second.row().compute, word.memory = health->second.row().memory;
     words.push_back(std::move(word));

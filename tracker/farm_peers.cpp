@@ -344,7 +344,7 @@ void Farm::on(const Peer& peer, const wire::Result& result) {
       // After its own result, which may be the lie.
       if (!said.empty() && seconds > 0) compare(said, worker, candidate, seconds);
       // What it holds of them was leased before this was known.
-      const double incumbent = incumbents_.seconds(*spec, identity(worker));
+      const double incumbent = incumbents_.seconds(*spec, voice_of(worker.name));
       if (worker.version >= wire::kIncumbentVersion && incumbent < wire::kNoIncumbent)
         ack.incumbent_seconds = incumbent;
     }
@@ -408,6 +408,16 @@ void Farm::on(const Peer& peer, const wire::Bye& bye) {
 std::string Farm::identity_of(const std::string& name) const {
   const auto key = keys_.find(name);
   return key == keys_.end() || key->second.empty() ? name : key->second;
+}
+
+std::string Farm::owner_of(const std::string& key) const {
+  const Principal* principal = listed_ ? principal_of(key) : nullptr;
+  return principal ? principal->name : key;
+}
+
+std::string Farm::voice_of(const std::string& name) const {
+  const auto key = keys_.find(name);
+  return key == keys_.end() || key->second.empty() ? name : owner_of(key->second);
 }
 
 /// False when the worker is gone with that.

@@ -118,15 +118,15 @@ std::optional<wire::Part> Farm::part_for(const Worker& worker, const Trial& tria
   return std::nullopt;
 }
 
-/// The keys of these workers; empty where any of them came without one, or is not known since our restart.
-std::set<std::string> Farm::keys_lost(const std::set<std::string>& workers) const {
-  std::set<std::string> keys;
+/// Whose these workers are; empty where any of them came without a key, or is not known since our restart.
+std::set<std::string> Farm::voices_lost(const std::set<std::string>& workers) const {
+  std::set<std::string> voices;
   for (const std::string& name : workers) {
     const auto key = keys_.find(name);
     if (key == keys_.end() || key->second.empty()) return {};
-    keys.insert(key->second);
+    voices.insert(owner_of(key->second));
   }
-  return keys;
+  return voices;
 }
 
 /// A candidate that took a worker away goes to another one, but never puts more than kWorkersToRisk at risk;
@@ -142,12 +142,12 @@ bool Farm::suits(const Trial& trial, const Worker& worker) const {
     return false;
   const std::set<std::string> lost = workers_lost(trial.past().grants);
   if (lost.empty()) return true;
-  // Whoever holds a key is all of its workers: one key's word alone quarantines nothing, while another's
-  // worker is up.
-  const std::set<std::string> accused = keys_lost(lost);
+  // Whoever holds keys is all of their workers: one principal's word alone quarantines nothing, while
+  // another's worker is up.
+  const std::set<std::string> accused = voices_lost(lost);
   const bool waited = now_ - trial.pending_since >= kPreferOther;
   const auto is_other = [&](const Worker& candidate) {
-    return !candidate.key.empty() && !accused.contains(candidate.key);
+    return !candidate.key.empty() && !accused.contains(owner_of(candidate.key));
   };
   if (accused.size() == 1 && !is_other(worker) &&
       (!waited || losses(trial.past().grants) + 1 >= kLossesToQuarantine) &&

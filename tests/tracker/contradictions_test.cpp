@@ -10,9 +10,9 @@ namespace {
 using testing::ElementsAre;
 using testing::IsEmpty;
 
-Word word(std::string worker, double seconds, std::string key = "", double canary = 0) {
+Word word(std::string worker, double seconds, std::string owner = "", double canary = 0) {
   return {.worker = std::move(worker),
-          .key = std::move(key),
+          .owner = std::move(owner),
           .seconds = seconds,
           .compute = {.seconds = canary},
           .memory = {.seconds = canary}};
@@ -52,7 +52,7 @@ TEST(Contradictions, AreNoneWhereTheMachinesDiffer) {
 }
 
 /// Whoever has a key starts as many workers as it likes.
-TEST(Contradictions, ACrowdOfOneKeyIsOneVoice) {
+TEST(Contradictions, ACrowdOfOneOwnerIsOneVoice) {
   EXPECT_THAT(contradicted({word("u", 1, "k"), word("v", 1, "k"), word("w", 0.5, "l")}), IsEmpty());
   EXPECT_THAT(contradicted({word("u", 1, "k"), word("v", 1, "m"), word("w", 0.5, "l")}), ElementsAre("w"));
   EXPECT_THAT(contradicted({word("u", 1, "k"), word("v", 1, "m"), word("w", 0.5, "l"), word("x", 0.5, "l")}),

@@ -285,5 +285,60 @@ TEST_F(Boards, ABuilderLeavesPlacesToOthers) {
   EXPECT_THAT(b.sent<wire::BlobGet>("slow"), SizeIs(1)) << "which goes on";
 }
 
+/// As many keys as there are places are one owner's, and so one builder.
+TEST_F(Boards, KeysOfOneOwnerLeavePlacesToOthers) {
+  constexpr auto kPlaces = static_cast<int>(defaults::kBuildsFetched);
+  const auto key_of = [](int i) { return fmt::format("slow key {}", i); };
+  std::map<std::string, Principal> keys = {{"key", {.name = "another", .role = Role::kWorker}},
+                                           {"", {.name = "boards", .role = Role::kWorker}}};
+  for (int i = 0; i <= kPlaces; ++i) keys[key_of(i)] = {.name = "slow", .role = Role::kWorker};
+  b.step(Admit{keys});
+  join_board("board", 4 * kPlaces);
+  b.submit(4 * kPlaces, kTarget);
+  // Says BUILT of its first lease, and whether it gets a place.
+  const auto gets_a_place = [&](const Peer& peer, const std::string& key, uint32_t slots) {
+    b.step(Received{
+        peer,
+        wire::Hello{
+            .worker = peer, .device = R"({"revision":"r1"})", .backends = {"cpu"}, .builds = {"cpu/aarch64"}},
+        key});
+    b.step(Received{peer, wire::Credit{slots}, key});
+    int places = 0;
+    for (const wire::Lease& lease : b.sent<wire::Lease>(peer)) {
+      b.step(Received{peer, built(lease, "code of " + peer + std::to_string(lease.lease)), key});
+      places += static_cast<int>(b.sent<wire::BlobGet>(peer).size());
+    }
+    return places;
+  };
+  for (int i = 0; i < kPlaces; ++i)
+    EXPECT_EQ(gets_a_place(fmt::format("slow {}", i), key_of(i), 1), 1) << "nobody else wants it";
+  EXPECT_EQ(gets_a_place("slow more", key_of(kPlaces), 1), 0);
+  EXPECT_EQ(gets_a_place("another", "key", kPlaces), kPlaces / 2);
+}
+
+/// Beside each other an owner's workers are by their keys.
+TEST_F(Boards, OfOneOwnerNoKeyTakesAllPlaces) {
+  constexpr auto kPlaces = static_cast<int>(defaults::kBuildsFetched);
+  b.step(Admit{{{"first", {.name = "lab", .role = Role::kWorker}},
+                {"second", {.name = "lab", .role = Role::kWorker}},
+                {"", {.name = "boards", .role = Role::kWorker}}}});
+  join_board("board", 4 * kPlaces);
+  b.submit(2 * kPlaces, kTarget);
+  for (const std::string key : {"first", "second"}) {
+    b.step(Received{
+        key,
+        wire::Hello{
+            .worker = key, .device = R"({"revision":"r1"})", .backends = {"cpu"}, .builds = {"cpu/aarch64"}},
+        key});
+    b.step(Received{key, wire::Credit{kPlaces}, key});
+    size_t places = 0;
+    for (const wire::Lease& lease : b.sent<wire::Lease>(key)) {
+      b.step(Received{key, built(lease, key + std::to_string(lease.lease)), key});
+      places += b.sent<wire::BlobGet>(key).size();
+    }
+    EXPECT_EQ(places, key == "first" ? kPlaces : kPlaces / 2);
+  }
+}
+
 }  // namespace
 }  // namespace lathe::tracker

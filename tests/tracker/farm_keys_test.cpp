@@ -237,6 +237,89 @@ TEST_F(Keys, OneAloneQuarantinesNothing) {
   EXPECT_EQ(entry.finished.result.outcome, Outcome::kOk);
 }
 
+/// Two keys of one owner that come anew each time they hold leases, as two of one key do.
+TEST_F(Keys, OneOwnerQuarantinesNothing) {
+  keys["lab's second key"] = {.name = "lab", .role = Role::kWorker};
+  list();
+  hello("o", "other", "other key");
+  credit("o", "other key", 1);
+  b.submit(1);  // keeps the other busy
+  const wire::Lease busy = b.lease("o");
+  b.submit(1);
+  for (int round = 0; round < 6; ++round)
+    for (const auto& [name, key] :
+         {std::pair<std::string, std::string>("v", "lab key"), {"w", "lab's second key"}}) {
+      hello(name + std::to_string(round), name, key);
+      credit(name + std::to_string(round), key, 1);
+      b.step(Received{"o", wire::Heartbeat{{busy.lease}}, "other key"});
+      b.pass(defaults::kPreferOther);
+    }
+  EXPECT_EQ(b.journal.entries()[1].terminal, 0) << "the third time it is somebody else's";
+  EXPECT_THAT(b.journal.entries()[1].trial.grants, SizeIs(2));
+}
+
+/// What two workers say is told to others, if they are not one owner's.
+TEST_F(Keys, OneOwnerIsOneVoice) {
+  keys["lab's second key"] = {.name = "lab", .role = Role::kWorker};
+  list();
+  const std::pair<std::string, std::string> workers[] = {
+      {"v", "lab key"}, {"w", "lab's second key"}, {"o", "other key"}, {"v", "lab key"}};
+  std::vector<double> incumbents;
+  for (int i = 0; const auto& [name, key] : workers) {
+    const Peer peer = std::to_string(i++);
+    hello(peer, name, key);
+    credit(peer, key, 1);
+    Candidate candidate{.workload = 7, .trace = peer};
+    candidate.evaluation.incumbent_seconds = wire::kNoIncumbent;
+    b.step(Submit{b.journal.add(1, std::vector{candidate})});
+    const wire::Lease lease = b.lease(peer);
+    incumbents.push_back(lease.evaluation.incumbent_seconds);
+    b.step(Received{peer, b.ok(lease), key});
+    b.step(Received{peer, wire::Bye{}, key});
+  }
+  EXPECT_EQ(incumbents[2], wire::kNoIncumbent) << "nothing is told of what one owner says alone";
+  EXPECT_LT(incumbents[3], wire::kNoIncumbent);
+}
+
+/// Nor is anybody found out by it.
+TEST_F(Keys, OneOwnerContradictsNobody) {
+  keys["lab's second key"] = {.name = "lab", .role = Role::kWorker};
+  keys["a third key"] = {.name = "third", .role = Role::kWorker};
+  list();
+  const auto state_of = [&](const std::string& worker) {
+    for (const WorkerStatus& each : b.farm->status(b.now).workers)
+      if (each.name == worker) return std::string(each.state());
+    return std::string("gone");
+  };
+  const std::string device = R"({"model":"m","cores":2})";
+  for (const auto& [name, key] : {std::pair<std::string, std::string>("honest", "other key"),
+                                  {"v", "lab key"},
+                                  {"w", "lab's second key"},
+                                  {"x", "a third key"}}) {
+    b.step(Received{name, wire::Hello{.worker = name, .device = device, .backends = {"cpu"}}, key});
+    for (uint32_t i = 1; i <= 5; ++i) b.step(Received{name, wire::Canary{i, 1, 1e-5, 1e-5}, key});
+  }
+  std::vector<Testimony> said;
+  const auto measure = [&](const std::string& name, const std::string& key, float seconds) {
+    b.step(Received{name, wire::Credit{1}, key});
+    const Candidate candidate{.trace = name};
+    std::vector<Submission> trials = b.journal.add(1, std::span(&candidate, 1));
+    trials[0].said = said;
+    b.step(Submit{trials});
+    wire::Result result = b.ok(b.lease(name));
+    result.samples = {seconds};
+    b.step(Received{name, result, key});
+    b.step(Received{name, wire::Credit{0}, key});
+    said.push_back({name, "m, 2 cores", seconds});
+  };
+  measure("honest", "other key", 1e-3f);
+  measure("v", "lab key", 4e-3f);
+  measure("w", "lab's second key", 4e-3f);
+  EXPECT_EQ(state_of("honest"), "ready");
+  measure("x", "a third key", 4e-3f);
+  EXPECT_EQ(state_of("honest"), "suspect") << "two owners do";
+}
+
 /// A candidate that does kill its workers still ends, where one key is all there is.
 TEST_F(Keys, TheOnlyOnesLossesCount) {
   b.submit(1);
