@@ -486,7 +486,11 @@ std::string platform_of(const std::string& target);
 std::string platform_name(const std::string& backend, const std::string& architecture);
 
 /// Leases that workers of the class ("": of any) with these properties are willing to hold.
-uint32_t ready_slots(const FarmStatus& status, const std::string& device_class, const Properties& needs);
+struct ClassSlots {
+  uint32_t ready = 0;
+  uint32_t answering = 0;  // of these, those of workers that are not mute
+};
+ClassSlots slots_of(const FarmStatus& status, const std::string& device_class, const Properties& needs);
 
 /// What to do about trials that no worker up can take, as people read it; "" when there are none.
 std::string unserved_text(const FarmStatus& status);

@@ -30,13 +30,15 @@ std::string_view WorkerStatus::state() const {
   return health.suspect.empty() ? "ready" : "suspect";
 }
 
-uint32_t ready_slots(const FarmStatus& status, const std::string& device_class, const Properties& needs) {
-  if (device_class.empty()) return status.slots;
-  uint32_t slots = 0;
+ClassSlots slots_of(const FarmStatus& status, const std::string& device_class, const Properties& needs) {
+  if (device_class.empty()) return {.ready = status.slots, .answering = status.slots};
+  ClassSlots slots;
   for (const WorkerStatus& worker : status.workers)
     if (worker.device_class == device_class && worker.state() == "ready" &&
-        (needs.empty() || has_at_least(properties_of(worker.device), needs)))
-      slots += worker.slots;
+        (needs.empty() || has_at_least(properties_of(worker.device), needs))) {
+      slots.ready += worker.slots;
+      if (!worker.mute) slots.answering += worker.slots;
+    }
   return slots;
 }
 

@@ -22,6 +22,18 @@ using Clock = std::chrono::steady_clock;
 
 constexpr int kWaiting = 1'000'000;  // jobs in the queue that are looked at
 
+constexpr std::string_view kWaitsForDevices = "no worker of its devices, ";  // begins all that says so
+
+/// Nothing where the devices measure.
+std::string what_it_waits_for(const std::string& devices, ClassSlots slots) {
+  if (slots.answering > 0) return "";
+  if (slots.ready == 0) return fmt::format("{}{}, is ready", kWaitsForDevices, devices);
+  return fmt::format(
+      "{}{}, answers: each has let a lease pass its {} minutes, and has measured nothing since",
+      kWaitsForDevices, devices,
+      std::chrono::duration_cast<std::chrono::minutes>(defaults::kLeaseLimit).count());
+}
+
 }  // namespace
 
 /// Those that ran when a tracker ended go first; then whose owner has the fewest running; then by priority,
@@ -156,11 +168,7 @@ void JobKeeper::tell_what_searches_wait_for(db::Store& store) {
   constexpr auto kEvery = std::chrono::seconds(2);
   if (Clock::now() - told_ < kEvery) return;
   told_ = Clock::now();
-  struct Waiter {
-    std::string waits;  // what to say of it
-    bool is_ready;
-  };
-  std::map<db::ServedJobId, Waiter> waiters;
+  std::map<db::ServedJobId, std::string> waiters;  // and what to say of them
   {
     std::lock_guard lock(mutex_);
     if (searches_.empty()) return;
@@ -171,20 +179,20 @@ void JobKeeper::tell_what_searches_wait_for(db::Store& store) {
     for (const auto& [id, search] : searches_) {
       if (search->ended) continue;
       const Properties needs = needs_of_request(search->job.request);
-      const bool is_ready = ready_slots(farm, search->device.name, needs) > 0;
-      if (is_ready) search->ready_at = Clock::now();
-      waiters[id] = {fmt::format("no worker of its devices, {}, is ready", search->device.name), is_ready};
+      const ClassSlots slots = slots_of(farm, search->device.name, needs);
+      if (slots.answering > 0) search->ready_at = Clock::now();
+      waiters[id] = what_it_waits_for(search->device.name, slots);
     }
   }
   if (waiters.empty()) return;
   {
     std::lock_guard deciding(deciding_);
-    for (const auto& [id, waiter] : waiters) {
+    for (const auto& [id, waits] : waiters) {
       const db::ServedJob job = store.served_job(id);
-      if (job.state != db::JobState::kRunning) continue;
+      if (job.state != db::JobState::kRunning || job.message == waits) continue;
       // What else there is to say stays.
-      if (waiter.is_ready ? job.message == waiter.waits : job.message.empty())
-        store.set_served_state(id, job.state, waiter.is_ready ? "" : waiter.waits);
+      if (job.message.empty() || job.message.starts_with(kWaitsForDevices))
+        store.set_served_state(id, job.state, waits);
     }
   }
   free_a_place(store, farm);
@@ -208,7 +216,7 @@ JobKeeper::Choice JobKeeper::find_device(const db::ServedJob& job, const FarmSta
     const bool any_processor = request.target.find(':') == std::string::npos;
     const std::string target = any_processor ? request.target : settings_.resolve_target(request.target);
     choice.device = choose_device_class(farm, target, wanted, needs, settings_.lacking, choice.why);
-    choice.is_ready = choice.device && ready_slots(farm, choice.device->name, needs) > 0;
+    choice.is_ready = choice.device && slots_of(farm, choice.device->name, needs).answering > 0;
     if (choice.device && !any_processor) {
       // The numbers were measured with what the worker compiles for by itself.
       if (choice.device->target != target) choice.device->machine = "";

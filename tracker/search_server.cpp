@@ -211,7 +211,7 @@ json SearchServer::answer(const json& question) {
   if (call == "status") {
     const FarmStatus status = farm_.status();
     // Of its own devices: others' measure nothing for it, and who waits for its own must know (Patience).
-    return {{"slots", ready_slots(status, served_.device_class, needs_of_request(served_.request))},
+    return {{"slots", slots_of(status, served_.device_class, needs_of_request(served_.request)).ready},
             {"unserved", status.unserved},
             {"withheld", status.withheld},
             {"distrusts", status.distrusts}};

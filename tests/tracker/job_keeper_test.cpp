@@ -62,7 +62,8 @@ class SilentFarm final : public ServiceFarm {
                                  model, target),
            .device_class = fmt::format("{}, 1 core", model),
            .backends = {"cpu"},
-           .slots = 1});
+           .slots = 1,
+           .mute = *model == 'm' && mute});
     }
     return status;
   }
@@ -76,7 +77,8 @@ class SilentFarm final : public ServiceFarm {
 
   std::atomic<size_t> submitted{0}, cancelled{0}, refused{0}, looks{0};
   std::atomic<JobId> cancelled_job{0};
-  std::atomic<bool> disk_full{false}, failed{false}, refuses{false}, empty{false}, has_another{false};
+  std::atomic<bool> disk_full{false}, failed{false}, refuses{false}, empty{false}, has_another{false},
+      mute{false};
 };
 
 bool soon(const std::function<bool()>& condition) {
@@ -355,6 +357,40 @@ TEST(JobKeeper, HasASearchWithoutDevicesGiveWay) {
   farm.empty = false;
   ASSERT_TRUE(keeper.cancel(second));
   EXPECT_TRUE(soon([&] { return job(first).state == db::JobState::kRunning; }));
+}
+
+/// Nor does one whose devices take leases and never answer, which says so.
+TEST(JobKeeper, HasASearchOfMuteDevicesGiveWay) {
+  TemporaryFolder folder;
+  SilentFarm farm;
+  db::Store store(folder / "tuning.db");
+  const auto add = [&](const char* owner, const char* request) {
+    return store.add_served_job({.owner = owner, .model_name = "net", .request = request}).id;
+  };
+  const db::ServedJobId first = add("alice", R"({"model": "net", "trials": 10, "device": "m, 1 core"})");
+  JobKeeper keeper({.database = folder / "tuning.db",
+                    .folder = folder / "files",
+                    .searches = 1,
+                    .searcher = {"/bin/sh", "-c", "exec sleep 600"},
+                    .gives_way = 1s},
+                   farm);
+  const auto job = [&](db::ServedJobId id) { return store.served_job(id); };
+  ASSERT_TRUE(soon([&] { return job(first).state == db::JobState::kRunning; }));
+  farm.mute = true;
+  ASSERT_TRUE(soon([&] { return !job(first).message.empty(); }));
+  EXPECT_EQ(job(first).message,
+            "no worker of its devices, m, 1 core, answers: each has let a lease pass its 5 minutes, and has "
+            "measured nothing since");
+  farm.mute = false;
+  ASSERT_TRUE(soon([&] { return job(first).message.empty(); }));
+  farm.has_another = farm.mute = true;
+  const db::ServedJobId second = add("bob", R"({"model": "net", "trials": 10, "device": "n, 1 core"})");
+  keeper.wake();
+  ASSERT_TRUE(soon([&] { return job(second).state == db::JobState::kRunning; }));
+  EXPECT_EQ(job(first).state, db::JobState::kQueued);
+  ASSERT_TRUE(keeper.cancel(second));
+  EXPECT_TRUE(soon([&] { return job(first).state == db::JobState::kRunning; }))
+      << "nobody else wants the place";
 }
 
 /// Of a job that an administrator resumes, its owner's room is asked for, and not theirs.

@@ -84,8 +84,8 @@ TEST(SearchServer, TellsOfTheSlotsOfItsOwnDevices) {
     EXPECT_EQ(link.status().slots, slots) << device_class;
   }
   const FarmStatus farm = EchoFarm().status();
-  EXPECT_EQ(ready_slots(farm, "m, 1 core", {{"memory", {1}}}), 3u);
-  EXPECT_EQ(ready_slots(farm, "m, 1 core", {{"memory", {2}}}), 0u);
+  EXPECT_EQ(slots_of(farm, "m, 1 core", {{"memory", {1}}}).ready, 3u);
+  EXPECT_EQ(slots_of(farm, "m, 1 core", {{"memory", {2}}}).ready, 0u);
 }
 
 TEST(SearchServer, AnswersWhatASearchReads) {
