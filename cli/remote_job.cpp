@@ -160,8 +160,24 @@ int watch_job(const std::string& id, bool quiet, const ServicePlace& place, Serv
   return kSuccess;
 }
 
+namespace {
+
+/// Of a job's module; 0: not known.
+uint64_t module_bytes(const json& details) {
+  const auto bytes = details.find("module_bytes");
+  // A tracker of an older release does not say it. Null: there is no module, as the next answer says.
+  if (bytes == details.end() || bytes->is_null()) return 0;
+  if (!bytes->is_number_unsigned())
+    throw ServiceError(fmt::format("the tracker says that a module has {} bytes", json_line(*bytes)));
+  return *bytes;
+}
+
+}  // namespace
+
 std::string fetch_module(const std::string& id, const std::string& folder, ServiceClient& service) {
-  const std::string job = "/v1/jobs/" + url_part(id), model = service.get(job).at("model");
+  const std::string job = "/v1/jobs/" + url_part(id);
+  const json details = service.get(job);
+  const std::string model = details.at("model");
   // It becomes a path here: a tracker that is not ours could name any file.
   if (model.empty() || model.starts_with('.') || model.find('/') != std::string::npos ||
       has_control_characters(model))
@@ -170,7 +186,7 @@ std::string fetch_module(const std::string& id, const std::string& folder, Servi
   const std::string into = folder.empty() ? "lathe-out/" + model : folder;
   fs::create_directories(into);
   std::string file = into + "/" + model + ".lathe";
-  service.download(job + "/module", file);
+  service.download(job + "/module", file, module_bytes(details));
   return file;
 }
 

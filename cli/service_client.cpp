@@ -67,15 +67,24 @@ long status_of(CURL* curl) {
   curl_easy_getinfo(curl, CURLINFO_RESPONSE_CODE, &status);
   return status;
 }
+/// As its head says; -1: it does not.
+curl_off_t length_of(CURL* curl) {
+  curl_off_t length = -1;
+  curl_easy_getinfo(curl, CURLINFO_CONTENT_LENGTH_DOWNLOAD_T, &length);
+  return length;
+}
+
 
 /// What a tracker sends, up to a limit, for curl, to which a byte is an element of size 1
 /// (CURLOPT_WRITEFUNCTION).
 struct Received {
-  size_t limit;
-  FILE* file = nullptr;  // where it goes; null: into `body`, as does what is no success
-  CURL* curl = nullptr;  // of the request
+  uint64_t limit;
+  bool is_sized = false;  // it must say how long it is
+  FILE* file = nullptr;   // where it goes; null: into `body`, as does what is no success
+  CURL* curl = nullptr;   // of the request
   std::string body = {};
-  size_t bytes = 0;
+  uint64_t bytes = 0;
+  bool unsized = false;  // though it should not be
   bool too_long = false;
   bool refused = false;  // at such length that the rest was not waited for
   int unwritten = 0;     // an errno: why the file takes no more
@@ -87,9 +96,10 @@ struct Received {
       return self.refused ? 0 : count;
     }
     self.bytes += count;
+    self.unsized = self.is_sized && length_of(self.curl) < 0;
     self.too_long = self.bytes > self.limit;
     // Any other number than `count` has curl end the request.
-    if (self.too_long) return 0;
+    if (self.too_long || self.unsized) return 0;
     if (self.file) {
       const size_t written = fwrite(bytes, 1, count, self.file);
       if (written < count) self.unwritten = errno;
@@ -166,6 +176,13 @@ struct ServiceClient::Impl {
       text += "\n  hint: if it serves with TLS, its address begins with https://";
     return text;
   }
+  ServiceError too_long(uint64_t limit) const {
+    constexpr uint64_t kMiB = 1 << 20;
+    return ServiceError(limit < kMiB
+                            ? fmt::format("{}: its answer is longer than {} bytes", url, limit)
+                            : fmt::format("{}: its answer is longer than {} MiB", url, limit / kMiB));
+  }
+
 
   /// Returns the status. Throws ServiceError when there is no answer, or too long a one.
   /// Where the file takes no more, returns 0: it is the caller's, who knows its name.
@@ -179,8 +196,9 @@ struct ServiceClient::Impl {
       call.set(CURLOPT_MAXFILESIZE_LARGE, static_cast<curl_off_t>(received->limit));
     }
     const CURLcode code = curl_easy_perform(call.curl);
-    if (received && (received->too_long || code == CURLE_FILESIZE_EXCEEDED))
-      throw ServiceError(fmt::format("{}: its answer is longer than {} MiB", url, received->limit >> 20));
+    if (received && (received->too_long || code == CURLE_FILESIZE_EXCEEDED)) throw too_long(received->limit);
+    if (received && received->unsized)
+      throw ServiceError(fmt::format("{}: its answer does not say how long it is", url));
     if (received && received->unwritten) return 0;
     if (code != CURLE_OK && !(received && received->refused)) throw ServiceError(problem_of(call, code));
     return status_of(call.curl);
@@ -278,19 +296,30 @@ void ServiceClient::upload(const std::string& path, const std::string& file) {
   impl_->request(call, path);
 }
 
-void ServiceClient::download(const std::string& path, const std::string& file) {
+void ServiceClient::download(const std::string& path, const std::string& file, uint64_t bytes) {
+  if (bytes > defaults::kFetchedLimit) throw impl_->too_long(defaults::kFetchedLimit);
   // Two that fetch the same do not write into one file.
   const std::string partial = fmt::format("{}.{}.partial", file, getpid());
   try {
-    const File bytes(fopen(partial.c_str(), "wb"));
-    if (!bytes) fail_to_write(file, errno);
+    const File into(fopen(partial.c_str(), "wb"));
+    if (!into) fail_to_write(file, errno);
+    // Said before the disk is full, for others write to it too.
+    std::error_code unknown;
+    if (const auto room = std::filesystem::space(partial, unknown).available; !unknown && room < bytes)
+      fail_to_write(file, ENOSPC);
     Impl::Call call;
     impl_->prepare(call, path);
-    Received received{.limit = defaults::kFetchedLimit, .file = bytes.get()};
+    Received received{.limit = bytes > 0 ? bytes : defaults::kFetchedLimit,
+                      // A tracker of an older release says it here alone.
+                      .is_sized = bytes == 0,
+                      .file = into.get()};
     const long status = impl_->perform(call, &received);
     if (received.unwritten) fail_to_write(file, received.unwritten);
     impl_->require_success(status, received.body);
-    if (fflush(bytes.get()) != 0) fail_to_write(file, errno);
+    // An answer without a length ends with its connection, whatever ended that.
+    if (received.bytes < bytes)
+      throw ServiceError(fmt::format("{}: its answer has {} of {} bytes", impl_->url, received.bytes, bytes));
+    if (fflush(into.get()) != 0) fail_to_write(file, errno);
     // Whoever opens the file meanwhile finds the old one or the new one, whole (rename(2)).
     std::filesystem::rename(partial, file);
   } catch (...) {

@@ -1,6 +1,7 @@
 // The client's side of a tracker's HTTP API (docs/jobs.md). libcurl is behind it.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <nlohmann/json_fwd.hpp>
@@ -32,8 +33,9 @@ class ServiceClient {
   nlohmann::json post(const std::string& path, const std::string& body);
   bool exists(const std::string& path);
   void upload(const std::string& path, const std::string& file);
-  /// Into a file beside `file`, then renamed.
-  void download(const std::string& path, const std::string& file);
+  /// Into a file beside `file`, then renamed. `bytes`: what it has by another answer, more and less than
+  /// which is refused; 0: not known, and this answer must say.
+  void download(const std::string& path, const std::string& file, uint64_t bytes);
 
   struct Event {
     std::string name, data;

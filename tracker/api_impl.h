@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 #include <nlohmann/json_fwd.hpp>
+#include <optional>
 #include <set>
 #include <span>
 #include <string>
@@ -63,6 +64,8 @@ struct Api::Impl {
   http::Response changed(const db::ServedJob& job, bool done, const char* what);
 
   // api_fleet.cpp
+  /// Where the module of a job lies; none of one that is not done.
+  std::optional<std::string> module_file(const db::ServedJob& job) const;
   http::Response status(const Call& call);
   nlohmann::json describe(const WorkerStatus& worker, std::span<const db::LeaseSpan> leases);
   http::Response workers(const Call&);
@@ -74,7 +77,7 @@ struct Api::Impl {
   // api_jobs.cpp
   http::Response list_jobs(const Call& call);
   http::Response submit(const Call& call);
-  http::Response get_job(const Call& call) { return json_response(job_details_json(job_of(call), store)); }
+  http::Response get_job(const Call& call);
   http::Response cancel(const Call& call);
   http::Response pause(const Call& call);
   http::Response resume(const Call& call);

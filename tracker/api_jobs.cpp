@@ -132,14 +132,31 @@ Response Api::Impl::submit(const Call& call) {
   return response;
 }
 
-Response Api::Impl::module(const Call& call) {
-  const db::ServedJob job = job_of(call);
-  const std::string file = keeper.job_folder(job.uuid) + "/" + job.model_name + ".lathe";
+std::optional<std::string> Api::Impl::module_file(const db::ServedJob& job) const {
   // A row of the database, which may come from anybody, leads nowhere else.
   const bool is_name = fs::path(job.model_name).filename() == job.model_name;
-  if (job.state != db::JobState::kDone || !is_name || !fs::exists(file))
+  std::string file = keeper.job_folder(job.uuid) + "/" + job.model_name + ".lathe";
+  if (job.state != db::JobState::kDone || !is_name || !fs::exists(file)) return std::nullopt;
+  return file;
+}
+
+Response Api::Impl::get_job(const Call& call) {
+  const db::ServedJob job = job_of(call);
+  json details = job_details_json(job, store);
+  // Clients take no more, and no less, for the module.
+  std::error_code gone;
+  const std::optional<std::string> file = module_file(job);
+  const uint64_t bytes = file ? fs::file_size(*file, gone) : 0;
+  details["module_bytes"] = file && !gone ? json(bytes) : json();
+  return json_response(details);
+}
+
+Response Api::Impl::module(const Call& call) {
+  const db::ServedJob job = job_of(call);
+  std::optional<std::string> file = module_file(job);
+  if (!file)
     throw Refused{409, fmt::format("job {} is {} and has no module", job.uuid, db::to_string(job.state)), {}};
-  return {.type = "application/octet-stream", .file = file};
+  return {.type = "application/octet-stream", .file = std::move(*file)};
 }
 
 Response Api::Impl::report(const Call& call) {

@@ -9,6 +9,7 @@ import json
 import os
 import re
 import resource
+import shutil
 import signal
 import subprocess
 import tempfile
@@ -74,7 +75,9 @@ def clients_of_a_hostile_tracker(folder):
 class EndlessTracker(http.server.BaseHTTPRequestHandler):
     """Never comes to an end."""
 
-    length = None  # of a module, as it says
+    length = None  # of a module, as it says with the module
+    told = None  # as it says with its job
+    sent = None  # of a module
 
     def do_GET(self):
         self.send_response(200)
@@ -85,10 +88,15 @@ class EndlessTracker(http.server.BaseHTTPRequestHandler):
         try:
             if self.path.endswith("/events"):
                 self.wfile.write(b"event: state\ndata: ")
+            elif self.path == "/v1/jobs/1":
+                told = {"module_bytes": self.told} if self.told is not None else {}
+                self.wfile.write(json.dumps({"id": "1", "model": "m", "state": "done", **told}).encode())
+                return
             elif not self.path.endswith("/module"):
-                self.wfile.write(b'{"id": "1", "model": "m", "state": "done"}' if self.path == "/v1/jobs/1" else b"[")
-                if self.path == "/v1/jobs/1":
-                    return
+                self.wfile.write(b"[")
+            if self.sent is not None:
+                self.wfile.write(b"x" * self.sent)
+                return
             while True:
                 self.wfile.write(lines)
         except OSError:
@@ -114,13 +122,30 @@ def answers_without_end(folder):
     for words in (["jobs"], ["watch", "1"]):
         done = tune(*words)
         check(done.returncode == 5 and "longer than" in done.stderr, f"tune {words[0]}: {done.returncode} {done.stderr[:300]}")
-    # A module may have 36 GiB: the disk ends before.
+    os.mkdir(f"{folder}/out")
+    with open(f"{folder}/out/m.lathe", "w") as file:
+        file.write("fetched before")
+    room = shutil.disk_usage(folder).free
+    # The answer's length, the one that was told with the job, what comes; the exit code, and why.
+    for length, told, sent, code, why in (
+            (None, None, None, 5, "does not say how long it is"), (1 << 40, None, None, 5, "longer than 36864 MiB"),
+            # Less than a module may have: the disk ends before.
+            (1 << 30, None, None, 2, "File too large"),
+            (None, 1 << 40, None, 5, "longer than 36864 MiB"), (None, -1, None, 5, "has -1 bytes"),
+            (None, 1e300, None, 5, "has 1e+300 bytes"), (None, "7", None, 5, 'has "7" bytes'),
+            (None, 5 << 20, None, 5, "longer than 5 MiB"), (1 << 40, 5 << 20, None, 5, "longer than 5 MiB"),
+            (None, 1000, 1001, 5, "longer than 1000 bytes"),
+            # Cut off, which an answer without a length does not show.
+            (None, 1000, 999, 5, "999 of 1000 bytes"), (None, 1000, 0, 5, "0 of 1000 bytes"),
+            *([(None, room * 2, None, 4, "No space left on device")] if room < 18 << 30 else [])):
+        EndlessTracker.length, EndlessTracker.told, EndlessTracker.sent = length, told, sent
+        done = tune("fetch", "1", "--out", "out")
+        check(done.returncode == code and why in done.stderr, f"{length}, {told}, {sent}: {done.returncode} {done.stderr[:300]}")
+        with open(f"{folder}/out/m.lathe") as file:
+            check(file.read() == "fetched before" and len(os.listdir(f"{folder}/out")) == 1, "half a module stays")
+    EndlessTracker.length, EndlessTracker.told, EndlessTracker.sent = None, 1000, 1000
     done = tune("fetch", "1", "--out", "out")
-    check(done.returncode == 2 and "File too large" in done.stderr, f"tune fetch: {done.returncode} {done.stderr[:300]}")
-    EndlessTracker.length = 1 << 40
-    done = tune("fetch", "1", "--out", "out")
-    check(done.returncode == 5 and "longer than 36864 MiB" in done.stderr, f"tune fetch: {done.returncode} {done.stderr[:300]}")
-    check(not os.path.exists(f"{folder}/out") or not os.listdir(f"{folder}/out"), "half a module stays")
+    check(done.returncode == 0 and os.path.getsize(f"{folder}/out/m.lathe") == 1000, f"a whole one: {done.stderr[:300]}")
     server.shutdown()
 
 

@@ -10,6 +10,7 @@
 #include <fstream>
 #include <functional>
 #include <future>
+#include <nlohmann/json.hpp>
 #include <regex>
 #include <thread>
 
@@ -228,6 +229,24 @@ TEST(JobKeeper, CountsAModuleForItsOwner) {
   ASSERT_TRUE(soon([&] { return office.state() == db::JobState::kDone; }));
   EXPECT_GE(office.store.kept_by_owner("alice"), 4 << 20);
   EXPECT_TRUE(std::filesystem::exists(office.keeper->job_folder(office.job.uuid) + "/net.lathe"));
+}
+
+/// Whoever fetches it takes so much, and no more.
+TEST(JobKeeper, SaysHowLongAModuleIs) {
+  Office office({PYTHON, FILLING_SEARCHER, "module"});
+  Api api({.database = office.folder / "tuning.db",
+           .principals = std::make_shared<Principals>(""),
+           .models = office.folder / "blobs"},
+          *office.keeper, office.farm);
+  const auto bytes = [&] {
+    const http::Response answer = api.handle({.method = "GET", .path = "/v1/jobs/" + office.job.uuid});
+    return nlohmann::json::parse(answer.body).at("module_bytes");
+  };
+  ASSERT_TRUE(soon([&] { return office.state() == db::JobState::kDone; }));
+  const std::string module = office.keeper->job_folder(office.job.uuid) + "/net.lathe";
+  EXPECT_EQ(bytes(), std::filesystem::file_size(module));
+  std::filesystem::remove(module);
+  EXPECT_TRUE(bytes().is_null());
 }
 
 /// It stays beside the module, whatever becomes of the job.
