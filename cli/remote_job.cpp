@@ -32,7 +32,7 @@ class RemoteProgress {
   bool take(const ServiceClient::Event& event) {
     // What is no JSON is a discarded value here. Reading a key of it throws json::type_error, which
     // with_service() reports as the service's mistake.
-    const json body = json::parse(event.data, nullptr, /*allow_exceptions=*/false);
+    const json body = parse_said(event.data, "an event");
     if (event.name == "state") return take_state(body);
     if (event.name == "tasks") take_tasks(body);
     if (event.name == "progress") take_progress(body);

@@ -28,7 +28,6 @@ namespace lathe::cli {
 namespace {
 
 using nlohmann::json;
-constexpr int kAnswerDepth = 64;
 constexpr auto kPatience = std::chrono::seconds(30);  // with a service that restarts
 
 struct FileCloser {
@@ -67,13 +66,13 @@ long status_of(CURL* curl) {
   curl_easy_getinfo(curl, CURLINFO_RESPONSE_CODE, &status);
   return status;
 }
+
 /// As its head says; -1: it does not.
 curl_off_t length_of(CURL* curl) {
   curl_off_t length = -1;
   curl_easy_getinfo(curl, CURLINFO_CONTENT_LENGTH_DOWNLOAD_T, &length);
   return length;
 }
-
 
 /// What a tracker sends, up to a limit, for curl, to which a byte is an element of size 1
 /// (CURLOPT_WRITEFUNCTION).
@@ -84,8 +83,8 @@ struct Received {
   CURL* curl = nullptr;   // of the request
   std::string body = {};
   uint64_t bytes = 0;
-  bool unsized = false;  // though it should not be
   bool too_long = false;
+  bool unsized = false;  // though it should not be
   bool refused = false;  // at such length that the rest was not waited for
   int unwritten = 0;     // an errno: why the file takes no more
 
@@ -96,8 +95,8 @@ struct Received {
       return self.refused ? 0 : count;
     }
     self.bytes += count;
-    self.unsized = self.is_sized && length_of(self.curl) < 0;
     self.too_long = self.bytes > self.limit;
+    self.unsized = self.is_sized && length_of(self.curl) < 0;
     // Any other number than `count` has curl end the request.
     if (self.too_long || self.unsized) return 0;
     if (self.file) {
@@ -176,13 +175,13 @@ struct ServiceClient::Impl {
       text += "\n  hint: if it serves with TLS, its address begins with https://";
     return text;
   }
+
   ServiceError too_long(uint64_t limit) const {
     constexpr uint64_t kMiB = 1 << 20;
     return ServiceError(limit < kMiB
                             ? fmt::format("{}: its answer is longer than {} bytes", url, limit)
                             : fmt::format("{}: its answer is longer than {} MiB", url, limit / kMiB));
   }
-
 
   /// Returns the status. Throws ServiceError when there is no answer, or too long a one.
   /// Where the file takes no more, returns 0: it is the caller's, who knows its name.
@@ -207,7 +206,7 @@ struct ServiceClient::Impl {
   void require_success(long status, const std::string& body) const {
     if (is_success(status)) return;
     // A proxy in front of the tracker may answer with a page of its own: then the status alone is told.
-    const json answer = parse_bounded_json(body, kAnswerDepth, "an answer");
+    const json answer = parse_said(body, "an answer");
     const std::string text = answer.is_object() && answer.contains("error") && answer["error"].is_string()
                                  ? answer["error"].get<std::string>()
                                  : fmt::format("HTTP status {}", status);
@@ -256,7 +255,7 @@ std::string ServiceClient::get_text(const std::string& path) {
 
 namespace {
 json parse_answer(const std::string& body, const std::string& url) {
-  json answer = parse_bounded_json(body, kAnswerDepth, "an answer");
+  json answer = parse_said(body, "an answer");
   if (!answer.is_object())
     throw ServiceError(fmt::format("{}: its answer is no JSON: is it a tracker?", url));
   return answer;
@@ -436,6 +435,15 @@ void ServiceClient::follow(const std::string& path, const std::function<bool(con
       if (!std::exchange(said, true)) say("{}; asking again for {} s", problem, kPatience.count());
     }
     std::this_thread::sleep_for(std::chrono::milliseconds(500));
+  }
+}
+
+json parse_said(const std::string& text, const char* what) {
+  constexpr int kDepth = 64;
+  try {
+    return parse_bounded_json(text, kDepth, what);
+  } catch (const Error& error) {
+    throw ServiceError(fmt::format("the tracker's words: {}", error.what()));
   }
 }
 

@@ -50,6 +50,10 @@ class ServiceClient {
   std::unique_ptr<Impl> impl_;
 };
 
+/// What a tracker has said, a discarded value where that is no JSON. Throws ServiceError for JSON that
+/// unfolds to more than any honest one.
+nlohmann::json parse_said(const std::string& text, const char* what);
+
 /// Text as one part of a path, or as a value in a query (RFC 3986, 2.1).
 std::string url_part(const std::string& text);
 

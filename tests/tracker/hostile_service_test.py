@@ -149,6 +149,39 @@ def answers_without_end(folder):
     server.shutdown()
 
 
+class UnfoldingTracker(http.server.BaseHTTPRequestHandler):
+    """Tells of what takes a hundred times its bytes of memory."""
+
+    event = None
+
+    def do_GET(self):
+        self.send_response(200)
+        self.end_headers()
+        if self.path.endswith("/events"):
+            self.wfile.write(b"id: 1\nevent: " + self.event[0] + b"\ndata: " + self.event[1] + b"\n\n")
+        else:
+            self.wfile.write(b'{"id": "1", "model": "m", "state": "running"}')
+
+    def log_message(self, *_):
+        pass
+
+
+def events_that_unfold(folder):
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), UnfoldingTracker)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    for data, why in ((b"[" * (30 << 20), "more than 64 deep"), (b"[" + b"[]," * (10 << 20) + b"[]]", "more than 2097152 values")):
+        for name in (b"state", b"tasks", b"task_state"):
+            UnfoldingTracker.event = name, data
+            done = subprocess.run([TUNE, "watch", "1", "--tracker", f"http://127.0.0.1:{server.server_port}"],
+                                  capture_output=True, text=True, timeout=180, cwd=folder, preexec_fn=with_little_memory)
+            check(done.returncode == 5 and why in done.stderr, f"{name}, {data[:5]}: {done.returncode} {done.stderr[:300]}")
+    server.shutdown()
+
+
+def with_little_memory():
+    resource.setrlimit(resource.RLIMIT_AS, (512 << 20, 512 << 20))
+
+
 class EndlessRefusal(http.server.BaseHTTPRequestHandler):
     """Says for ever why it answers nothing."""
 
@@ -187,10 +220,10 @@ def refusals_without_end(folder):
 
 
 def main():
-    for attack in (clients_of_a_hostile_tracker, answers_without_end, refusals_without_end):
+    for attack in (clients_of_a_hostile_tracker, answers_without_end, events_that_unfold, refusals_without_end):
         with tempfile.TemporaryDirectory() as folder:
             attack(folder)
-    print("3 attacks held off")
+    print("4 attacks held off")
 
 
 if __name__ == "__main__":
