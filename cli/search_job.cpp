@@ -13,6 +13,7 @@
 #include "cli/race_by_worker.h"
 #include "cli/race_record.h"
 #include "cli/ship.h"
+#include "cli/told_json.h"
 #include "cli/tune_job.h"
 #include "cli/tune_report.h"
 #include "core/codegen/compile.h"
@@ -67,6 +68,7 @@ Target target_of(const tracker::SearchOrder& order) {
   return target;
 }
 
+/// The first of them, where there are more than can be told of.
 json tasks_json(const PreparedJob& prepared) {
   json list = json::array();
   for (const tuner::Task& task : prepared.tasks) {
@@ -79,6 +81,8 @@ json tasks_json(const PreparedJob& prepared) {
                     {"limit", limit.name()},
                     {"limit_seconds", finite(limit.seconds)}});
   }
+  // Beside what stands around the list. A task's state is shorter than its description.
+  list.get_ref<json::array_t&>().resize(count_told(list, tracker::kToldBytes - 256));
   return {{"tasks", std::move(list)},
           {"peak_flops", prepared.limits.flops},
           {"bandwidth", prepared.limits.bandwidth}};
@@ -96,10 +100,11 @@ json progress_json(const tuner::SessionStatus& status) {
           {"recall", finite(status.quality.recall)}};
 }
 
-/// By task: trials, best and default seconds (0: not measured), trials that failed, whether none is left.
-json task_state_json(const tuner::SessionStatus& status) {
+/// By task that was told of: trials, best and default seconds (0: not measured), trials that failed, whether
+/// none is left.
+json task_state_json(const tuner::SessionStatus& status, size_t told_tasks) {
   json list = json::array();
-  for (const tuner::TaskState& state : status.tasks)
+  for (const tuner::TaskState& state : std::span(status.tasks).first(told_tasks))
     list.push_back({state.trials, state.best_seconds, state.default_seconds,
                     state.trials - state.outcomes[static_cast<size_t>(Outcome::kOk)], state.exhausted});
   return list;
@@ -128,8 +133,9 @@ json schedule_json(const schedule::Trace& trace, const tuner::Task& task, const 
 /// are new every ten; at the end all of them with their machine code.
 class Teller {
  public:
-  Teller(tracker::SearchLink& link, const PreparedJob& prepared)
-      : link_(link), prepared_(prepared), told_(prepared.tasks.size()) {}
+  /// `told_tasks`: so many, from the first on, were told of.
+  Teller(tracker::SearchLink& link, const PreparedJob& prepared, size_t told_tasks)
+      : link_(link), prepared_(prepared), told_(told_tasks) {}
 
   void show(const tuner::SessionStatus& status, bool last = false) {
     using namespace std::chrono_literals;
@@ -140,7 +146,7 @@ class Teller {
     }
     if (last || now - tasks_ >= 2s) {
       tasks_ = now;
-      link_.tell("task_state", task_state_json(status).dump());
+      link_.tell("task_state", task_state_json(status, told_.size()).dump());
     }
     if (last || now - schedules_ >= 10s) {
       schedules_ = now;
@@ -239,12 +245,13 @@ int internal_search_main(pid_t tracker) {
          job.model, job.model_digest);
   job.records = [&link] { return link.records(); };
   const PreparedJob prepared = prepare_job(job, target);
-  link.tell("tasks", tasks_json(prepared).dump());
+  const json tasks = tasks_json(prepared);
+  link.tell("tasks", tasks.dump());
 
   tracker::TuneResult result;
   if (!prepared.tasks.empty()) {
     const std::unique_ptr<db::Reader> records = link.records();
-    Teller teller(link, prepared);
+    Teller teller(link, prepared, tasks.at("tasks").size());
     InterruptScope interrupt;
     tracker::TuneRequest request = search_request(job, prepared, order.resume);
     // Whether it can be served is the tracker's to see: it started us for devices that were there.

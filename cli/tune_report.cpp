@@ -6,8 +6,10 @@
 #include "cli/exit_codes.h"
 #include "cli/messages.h"
 #include "cli/progress.h"
+#include "cli/told_json.h"
 #include "core/support/bounded_json.h"
 #include "schedules/schedule.h"
+#include "tracker/search_link.h"
 #include "tuner/shortfall.h"
 
 namespace lathe::cli {
@@ -313,7 +315,8 @@ std::string json_of(const Report& report) {
                              {"tried", choice.challengers},
                              {"before_ms", choice.before * 1e3},
                              {"after_ms", choice.after * 1e3}};
-  return json_line(object);
+  // A tracker's lists of jobs have no room for tens of thousands of tasks.
+  return report.job.served ? told_report(std::move(object), tracker::kToldBytes) : json_line(object);
 }
 
 /// Why the task stays far below its limit; "" when it does not, or was not measured.

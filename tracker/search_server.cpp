@@ -29,9 +29,6 @@ using nlohmann::json;
 // Beyond anything a compiler makes of a model, and small enough that what is held of them fits in memory.
 constexpr size_t kMostTasks = 100'000, kMostCandidates = 4096, kMostCheckpoint = size_t{1} << 30;
 constexpr int kToldDepth = 8;
-// Lists of jobs and pages read the last of these again and again. The report of resnet18, of 18 tasks, has 7
-// KB.
-constexpr size_t kMostTold = 1 << 20;
 constexpr auto kLongestPoll = std::chrono::milliseconds(1000);
 
 /// What a searcher may have its candidates measured with. It compiles a user's model, so it is only as good
@@ -71,7 +68,7 @@ bool is_told(std::string_view kind) {
 
 /// The JSON in `text`, written anew: what this gives can be read by whoever reads JSON, a page or a recursive
 /// one.
-std::string clean_json(const std::string& text, const char* what, size_t most = kMostTold) {
+std::string clean_json(const std::string& text, const char* what, size_t most = kToldBytes) {
   if (text.size() > most) fail("a searcher's {} has {} bytes, more than {}", what, text.size(), most);
   const json value = parse_bounded_json(text, kToldDepth, what);
   // Parsed and written again, for what is passed on: duplicate keys, odd numbers and bytes that

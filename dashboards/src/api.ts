@@ -76,7 +76,7 @@ export interface JobDetails extends Job {
   outcomes?: Record<string, number>;
   workloads?: number[];
   estimate?: { seconds: number; low: number; high: number } | null;
-  report: { tasks: { after_us: number }[] } | null;
+  report: { tasks: ({ after_us: number } | null)[] } | null; // null: left out, of too many
   last_event: number;
 }
 

@@ -20,7 +20,10 @@ function rowsOf(job: JobDetails): Row[] {
   const tasks = job.tasks?.tasks ?? [];
   const states = job.task_state ?? [];
   const confirmed = job.report?.tasks ?? [];
-  const bestOf = (i: number) => (confirmed[i] ? confirmed[i].after_us * 1e-6 : (states[i]?.[1] ?? 0));
+  const bestOf = (i: number) => {
+    const told = confirmed[i];
+    return told ? told.after_us * 1e-6 : (states[i]?.[1] ?? 0);
+  };
   const all = tasks.reduce((sum, task, i) => sum + task.calls * bestOf(i), 0);
   return tasks.map((task, index) => {
     const [trials = 0, , untuned = 0, failed = 0, exhausted = false] = states[index] ?? [];
