@@ -50,6 +50,9 @@ struct Event {
   int64_t created_ms = 0;
 };
 
+/// Lists of thousands of trials have of each error the beginning, of so many characters.
+inline constexpr int kListedError = 1000;
+
 /// What is overridden is described in reader.h.
 class Store final : public Reader {
  public:
@@ -123,7 +126,8 @@ class Store final : public Reader {
   /// What the owner made with this idempotency key.
   std::optional<ServedJob> served_job_with_key(const std::string& owner, const std::string& key);
   ServedJob served_job(ServedJobId id);
-  std::vector<ServedJob> served_jobs(const ServedJobQuery& query);  // newest first
+  /// Newest first. Without their reports, each of which may have a megabyte.
+  std::vector<ServedJob> served_jobs(const ServedJobQuery& query);
   std::optional<ServedJob> served_job_of(JobId search);
   std::vector<std::pair<JobState, int64_t>> count_served_jobs();  // of each state that there are
   int64_t count_open_served_jobs(const std::string& owner);       // queued, running or stopped
@@ -135,8 +139,12 @@ class Store final : public Reader {
   /// One more crash of its searcher; returns how many there were.
   int count_served_crash(ServedJobId id);
   int64_t add_served_event(ServedJobId id, const std::string& kind, const std::string& body);
-  /// Of one served job, or of all (0), after an event, oldest first.
-  std::vector<Event> served_events_after(ServedJobId id, int64_t after, int limit);
+  /// Of one served job, or of all (0), after an event, oldest first: the first of them whose texts have
+  /// `bytes` together, one at least.
+  std::vector<Event> served_events_after(ServedJobId id, int64_t after, int limit, size_t bytes);
+  /// Those of a kind that were told about a served job, oldest first; what they say, served_event() has.
+  std::vector<int64_t> served_event_ids(ServedJobId id, const std::string& kind);
+  std::optional<Event> served_event(int64_t id);
   /// The last one of a kind that was told about a served job.
   std::optional<Event> last_served_event(ServedJobId id, const std::string& kind);
   int64_t last_event();  // 0: none
@@ -148,6 +156,7 @@ class Store final : public Reader {
   int64_t kept_by_owner(const std::string& owner, ServedJobId but = 0);
 
   // ---- Trials as people look at them (store_views.cpp) ----
+  /// Of their errors the first kListedError characters.
   std::vector<TrialRow> trial_rows(const TrialQuery& query);
   std::vector<TrialPoint> trial_points(JobId job, WorkloadId workload);  // 0: of any; in order of id
   std::optional<TrialLife> trial_life(TrialId id);

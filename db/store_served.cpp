@@ -10,12 +10,15 @@ namespace {
 /// What a row takes beside its texts, roughly.
 constexpr int64_t kBytesOfRow = 128;
 
-constexpr std::string_view kSelectServed =
-    "SELECT id, uuid, owner, model_name, request, priority, weight, state, message, device_class, report, "
-    "job, "
-    "crashes, created_ms, started_ms, ended_ms FROM served_job ";
+std::string select_served(const char* report = "report") {
+  return fmt::format(
+      "SELECT id, uuid, owner, model_name, request, priority, weight, state, message, device_class, {}, job, "
+      "crashes, created_ms, started_ms, ended_ms FROM served_job ",
+      report);
+}
 
-// The report is a few dozen KiB, and comes along: lists show a figure of it.
+constexpr std::string_view kSelectEvent = "SELECT id, job, served_job, kind, body, created_ms FROM event ";
+
 ServedJob read_served(Query& row) {
   return ServedJob{.id = row.integer(),
                    .uuid = row.text(),
@@ -65,8 +68,7 @@ ServedJob Store::add_served_job(const NewServedJob& job) {
 }
 
 std::optional<ServedJob> Store::served_job_with_key(const std::string& owner, const std::string& key) {
-  Query row =
-      database_->query(fmt::format("{}WHERE owner = ? AND idempotency_key = ?", kSelectServed), {owner, key});
+  Query row = database_->query(select_served() + "WHERE owner = ? AND idempotency_key = ?", {owner, key});
   if (!row.step()) return std::nullopt;
   return read_served(row);
 }
@@ -77,7 +79,7 @@ std::optional<ServedJob> Store::find_served_job(const std::string& uuid) {
   for (Query row = database_->query(
            // By the index of UNIQUE: the letters of a UUID end before g.
            // substr() or LIKE would scan, and a service keeps all jobs it ever had.
-           fmt::format("{}WHERE uuid >= ?1 AND uuid < ?1 || 'g' LIMIT 2", kSelectServed), {uuid});
+           select_served() + "WHERE uuid >= ?1 AND uuid < ?1 || 'g' LIMIT 2", {uuid});
        row.step();)
     found.push_back(read_served(row));
   if (uuid.empty() || found.empty()) return std::nullopt;
@@ -86,7 +88,7 @@ std::optional<ServedJob> Store::find_served_job(const std::string& uuid) {
 }
 
 ServedJob Store::served_job(ServedJobId id) {
-  Query row = database_->query(fmt::format("{}WHERE id = ?", kSelectServed), {id});
+  Query row = database_->query(select_served() + "WHERE id = ?", {id});
   if (!row.step()) fail("the database has no served job {}", id);
   return read_served(row);
 }
@@ -96,7 +98,7 @@ std::vector<ServedJob> Store::served_jobs(const ServedJobQuery& query) {
   std::vector<ServedJob> jobs;
   // The conditions are spelled out (no "? = '' OR ...") so that indexes serve them. That of the states that
   // are not final must be named, and asked for by the words that made it.
-  std::string sql(kSelectServed);
+  std::string sql = select_served("''");
   std::vector<Value> values;
   if (query.state && !is_final(*query.state))
     sql += database_->by_index("served_job_open") + " WHERE state IN ('queued', 'running', 'stopped')";
@@ -113,7 +115,7 @@ std::vector<ServedJob> Store::served_jobs(const ServedJobQuery& query) {
 }
 
 std::optional<ServedJob> Store::served_job_of(JobId search) {
-  Query row = database_->query(fmt::format("{}WHERE job = ?", kSelectServed), {search});
+  Query row = database_->query(select_served() + "WHERE job = ?", {search});
   if (!row.step()) return std::nullopt;
   return read_served(row);
 }
@@ -234,30 +236,41 @@ int64_t Store::kept_by_owner(const std::string& owner, ServedJobId but) {
 
 std::optional<Event> Store::last_served_event(ServedJobId id, const std::string& kind) {
   Query row = database_->query(
-      "SELECT id, job, served_job, kind, body, created_ms FROM event "
-      "WHERE served_job = ? AND kind = ? ORDER BY id DESC LIMIT 1",
-      {id, kind});
+      fmt::format("{}WHERE served_job = ? AND kind = ? ORDER BY id DESC LIMIT 1", kSelectEvent), {id, kind});
   if (!row.step()) return std::nullopt;
   return read_event(row);
 }
 
-std::vector<Event> Store::served_events_after(ServedJobId id, int64_t after, int limit) {
+std::vector<Event> Store::served_events_after(ServedJobId id, int64_t after, int limit, size_t bytes) {
   std::vector<Event> events;
   // Two texts rather than one with "OR": each has an index of its own.
   const auto read = [&](Query row) {
-    while (row.step()) events.push_back(read_event(row));
+    for (size_t read = 0; read < bytes && row.step(); read += events.back().body.size())
+      events.push_back(read_event(row));
   };
   if (id != 0)
-    read(
-        database_->query("SELECT id, job, served_job, kind, body, created_ms FROM event "
-                         "WHERE served_job = ? AND id > ? ORDER BY id LIMIT ?",
-                         {id, after, limit}));
+    read(database_->query(fmt::format("{}WHERE served_job = ? AND id > ? ORDER BY id LIMIT ?", kSelectEvent),
+                          {id, after, limit}));
   else
-    read(
-        database_->query("SELECT id, job, served_job, kind, body, created_ms FROM event "
-                         "WHERE id > ? AND served_job IS NOT NULL ORDER BY id LIMIT ?",
-                         {after, limit}));
+    read(database_->query(
+        fmt::format("{}WHERE id > ? AND served_job IS NOT NULL ORDER BY id LIMIT ?", kSelectEvent),
+        {after, limit}));
   return events;
+}
+
+std::vector<int64_t> Store::served_event_ids(ServedJobId id, const std::string& kind) {
+  std::vector<int64_t> ids;
+  for (Query row =
+           database_->query("SELECT id FROM event WHERE served_job = ? AND kind = ? ORDER BY id", {id, kind});
+       row.step();)
+    ids.push_back(row.integer());
+  return ids;
+}
+
+std::optional<Event> Store::served_event(int64_t id) {
+  Query row = database_->query(fmt::format("{}WHERE id = ?", kSelectEvent), {id});
+  if (!row.step()) return std::nullopt;
+  return read_event(row);
 }
 
 int64_t Store::last_event() {

@@ -12,14 +12,14 @@ namespace lathe::db {
 
 namespace {
 
-// As subqueries of a row, each a seek: a join over leases would count before the limit.
-constexpr std::string_view kSelectTrialRow =
+// As subqueries of a row, each a seek: a join over leases would count before the limit. {}: of the error.
+constexpr const char* kSelectTrialRow =
     "SELECT trial.id, candidate.workload, purpose, tells, state, coalesce(outcome, ''), predicted, "
     "measurement.seconds, measurement.relative_error, "
     "(SELECT count(*) FROM lease WHERE lease.trial = trial.id), "
     "coalesce((SELECT worker.name FROM lease JOIN worker ON worker.id = lease.worker "
     "          WHERE lease.trial = trial.id ORDER BY lease.id DESC LIMIT 1), ''), "
-    "error, trial.created_ms, trial.ended_ms "
+    "{}, trial.created_ms, trial.ended_ms "
     "FROM trial JOIN candidate ON candidate.id = trial.candidate "
     "LEFT JOIN measurement ON measurement.trial = trial.id ";
 
@@ -69,7 +69,8 @@ std::vector<TrialRow> Store::trial_rows(const TrialQuery& query) {
            fmt::format("{}WHERE trial.job = ?1 AND trial.id > ?2 AND (?3 = 0 OR trial.id < ?3) "
                        "AND (?4 = 0 OR candidate.workload = ?4) AND (?5 = '' OR outcome = ?5) "
                        "ORDER BY trial.id {} LIMIT ?6",
-                       kSelectTrialRow, query.newest_first ? "DESC" : "ASC"),
+                       fmt::format(kSelectTrialRow, fmt::format("substr(error, 1, {})", kListedError)),
+                       query.newest_first ? "DESC" : "ASC"),
            {query.job, query.after, query.before, query.workload, outcome, query.limit});
        row.step();)
     rows.push_back(read_trial_row(row));
@@ -96,7 +97,7 @@ std::vector<TrialPoint> Store::trial_points(JobId job, WorkloadId workload) {
 std::optional<TrialLife> Store::trial_life(TrialId id) {
   TrialLife life;
   {
-    Query row = database_->query(fmt::format("{}WHERE trial.id = ?", kSelectTrialRow), {id});
+    Query row = database_->query(fmt::format(kSelectTrialRow, "error") + "WHERE trial.id = ?", {id});
     if (!row.step()) return std::nullopt;
     life.row = read_trial_row(row);
   }

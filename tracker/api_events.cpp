@@ -53,14 +53,19 @@ Response Api::Impl::events(const Call& call, db::ServedJobId id) {
     last = id != 0 && std::exchange(look, false) && db::is_final(store.served_job(id).state);
     // The thread is everybody's: a long past goes out a piece at a time.
     constexpr int kAtOnce = 200;
+    // And small ones, as each is held until its client has taken it.
+    constexpr size_t kBytesAtOnce = 1 << 20;
     std::map<db::ServedJobId, std::string> rows;
-    for (db::Event& event : store.served_events_after(id, after, kAtOnce)) {
+    for (db::Event& event : store.served_events_after(id, after, kAtOnce, kBytesAtOnce)) {
       std::string data = std::move(event.body);
       look |= event.kind == "state";
       // Each state is told as it is now, which takes milliseconds to say.
       if (event.kind == "state" && event.served_job) {
         std::string& row = rows[*event.served_job];
-        if (row.empty()) row = json_line(job_json(store.served_job(*event.served_job), store));
+        if (row.empty()) {
+          const db::ServedJob job = store.served_job(*event.served_job);
+          row = json_line(job_json(job, figures_of(job), store));
+        }
         data = row;
       }
       if (event.kind.starts_with(kScheduleEvent)) data = "{}";  // long: its route has it

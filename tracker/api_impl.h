@@ -27,7 +27,8 @@ struct Api::Impl {
   db::Store store;
   ContentStore models;
   // No lock: all of this is on the HTTP server's one thread, streams and their ends included.
-  std::map<std::string, int> streams;  // open ones, by user
+  std::map<std::string, int> streams;                      // open ones, by user
+  std::map<db::ServedJobId, ReportFigures> known_figures;  // of reports of jobs that are over
   WorkShares work{defaults::kWorkOfOne, defaults::kWorkAtOnce};
 
   ContentStore::Pinned pinned;  // models_in_use(), as of this event
@@ -62,10 +63,11 @@ struct Api::Impl {
   /// Of somebody who may change it.
   db::ServedJob own_job(const Call& call);
   http::Response changed(const db::ServedJob& job, bool done, const char* what);
-
-  // api_fleet.cpp
+  ReportFigures figures_of(const db::ServedJob& job);
   /// Where the module of a job lies; none of one that is not done.
   std::optional<std::string> module_file(const db::ServedJob& job) const;
+
+  // api_fleet.cpp
   http::Response status(const Call& call);
   nlohmann::json describe(const WorkerStatus& worker, std::span<const db::LeaseSpan> leases);
   http::Response workers(const Call&);

@@ -51,6 +51,17 @@ Response Api::Impl::changed(const db::ServedJob& job, bool done, const char* wha
   return json_response(job_json(store.served_job(job.id), store));
 }
 
+/// Of a job without its report, each of which takes milliseconds to read, on the thread that answers.
+ReportFigures Api::Impl::figures_of(const db::ServedJob& job) {
+  if (const auto known = known_figures.find(job.id); known != known_figures.end()) return known->second;
+  ReportFigures figures = figures_of_report(store.served_job(job.id).report);
+  constexpr size_t kMostKnown = 10'000;
+  if (known_figures.size() >= kMostKnown) known_figures.erase(known_figures.begin());
+  // It gets no other report.
+  if (db::is_final(job.state)) known_figures.emplace(job.id, figures);
+  return figures;
+}
+
 Response Api::Impl::list_jobs(const Call& call) {
   db::ServedJobQuery query{.owner = word(call.request, "owner"),
                            .model = word(call.request, "model"),
@@ -66,7 +77,8 @@ Response Api::Impl::list_jobs(const Call& call) {
   if (const std::string before = word(call.request, "before"); !before.empty())
     query.before = job_named(store, before).id;
   json list = json::array();
-  for (const db::ServedJob& job : store.served_jobs(query)) list.push_back(job_json(job, store));
+  for (const db::ServedJob& job : store.served_jobs(query))
+    list.push_back(job_json(job, figures_of(job), store));
   return json_response({{"jobs", std::move(list)}});
 }
 

@@ -86,9 +86,9 @@ json estimate_json(std::span<const db::TaskBest> tasks) {
   return {{"seconds", seconds}, {"low", seconds - half}, {"high", seconds + half}};
 }
 
-/// One run of the model by what each task's winner took when it was measured again; null while that is not
+/// One run of the model by what each task's winner took when it was measured again; nothing while that is not
 /// known.
-json confirmed_json(const json& report) {
+std::optional<double> confirmed_seconds(const json& report) {
   const auto tasks = report.is_object() ? report.find("tasks") : report.end();
   if (tasks == report.end() || !tasks->is_array()) return {};
   double seconds = 0;
@@ -101,10 +101,10 @@ json confirmed_json(const json& report) {
 }
 
 /// Of the whole model, by the race that ended the job; null where there was none.
-json raced_json(const json& report) {
-  const double untuned = number_member(report, "before_ms"), tuned = number_member(report, "after_ms");
-  if (untuned <= 0 || tuned <= 0) return {};
-  return {{"untuned_seconds", untuned * 1e-3}, {"tuned_seconds", tuned * 1e-3}};
+json raced_json(const ReportFigures& figures) {
+  if (!figures.raced_seconds) return {};
+  return {{"untuned_seconds", figures.raced_seconds->first},
+          {"tuned_seconds", figures.raced_seconds->second}};
 }
 
 json leases_json(std::span<const db::LeaseSpan> leases) {
@@ -134,8 +134,21 @@ json last_of(db::Store& store, const db::ServedJob& job, const char* kind) {
 
 }  // namespace
 
+ReportFigures figures_of_report(const std::string& text) {
+  const json report = parse_own(text);
+  ReportFigures figures{.confirmed_seconds = confirmed_seconds(report),
+                        .ended = string_member(report, "ended")};
+  const double untuned = number_member(report, "before_ms"), tuned = number_member(report, "after_ms");
+  if (untuned > 0 && tuned > 0) figures.raced_seconds = {untuned * 1e-3, tuned * 1e-3};
+  return figures;
+}
+
 json job_json(const db::ServedJob& job, db::Store& store) {
-  const json request = parse_own(job.request), report = parse_own(job.report);
+  return job_json(job, figures_of_report(job.report), store);
+}
+
+json job_json(const db::ServedJob& job, const ReportFigures& figures, db::Store& store) {
+  const json request = parse_own(job.request);
   json result = {{"id", job.uuid},
                  {"owner", job.owner},
                  {"model", job.model_name},
@@ -151,9 +164,9 @@ json job_json(const db::ServedJob& job, db::Store& store) {
                  {"trial_budget", whole_member(request, "trials")},
                  {"second_budget", number_member(request, "seconds")},
                  {"progress", figures_of(last_of(store, job, "progress"))},
-                 {"confirmed_seconds", confirmed_json(report)},
-                 {"raced", raced_json(report)},
-                 {"ended", string_member(report, "ended")},
+                 {"confirmed_seconds", or_null(figures.confirmed_seconds)},
+                 {"raced", raced_json(figures)},
+                 {"ended", figures.ended},
                  {"trials", 0}};
   // Of the tasks' counters, not a count over the trials, which may be a million.
   if (job.job) result["trials"] = store.ended_trials(*job.job);
@@ -267,20 +280,12 @@ json quarantined_json(const db::Quarantined& trial, const std::optional<db::Serv
 /// The estimate only falls, so the first and the last of a stretch are its extremes, and only these are
 /// parsed.
 json curve_json(const db::ServedJob& job, db::Store& store, int points) {
-  std::vector<std::string> all;
-  constexpr int kPage = 1000;
-  for (int64_t after = 0;;) {
-    std::vector<db::Event> events = store.served_events_after(job.id, after, kPage);
-    for (db::Event& event : events) {
-      after = event.id;
-      if (event.kind == "progress") all.push_back(std::move(event.body));
-    }
-    // A page at a time: a long job has tens of thousands.
-    if (events.size() < kPage) break;
-  }
+  // By number: what they say may be more than fits in memory.
+  const std::vector<int64_t> all = store.served_event_ids(job.id, "progress");
   json rows = json::array();
-  const auto add = [&](const std::string& text) {
-    const json body = parse_own(text);
+  const auto add = [&](int64_t id) {
+    const auto event = store.served_event(id);
+    const json body = parse_own(event ? event->body : "");
     // Until every task has a measurement the model has no estimate.
     if (number_member(body, "model_seconds") <= 0) return;
     json row = json::array();

@@ -2,12 +2,24 @@
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <string>
+#include <utility>
 
 #include "db/store.h"
 #include "tracker/farm.h"
 
 namespace lathe::tracker {
 
+/// What lists tell of a job's report.
+struct ReportFigures {
+  std::optional<double> confirmed_seconds;                 // of one run of the model, by the tasks' winners
+  std::optional<std::pair<double, double>> raced_seconds;  // of the model, untuned and tuned
+  std::string ended;
+};
+/// The report may be a megabyte, which takes a while to read.
+ReportFigures figures_of_report(const std::string& report);
+nlohmann::json job_json(const db::ServedJob& job, const ReportFigures& figures, db::Store& store);
 nlohmann::json job_json(const db::ServedJob& job, db::Store& store);
 /// With its tasks, what is known of each now, and the report.
 nlohmann::json job_details_json(const db::ServedJob& job, db::Store& store);

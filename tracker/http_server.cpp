@@ -51,8 +51,9 @@ constexpr auto kStreamBeat =
     std::chrono::seconds(15);  // a comment, so that proxies keep a silent stream open
 // A head has at most kHeadBytes, but a map of thousands of one-letter names costs more than its text.
 constexpr size_t kMostQueries = 32;
-constexpr size_t kPieceBytes = 256 << 10;  // of an upload: hashed in a fraction of a millisecond
-constexpr double kPaceAtFirst = 64 << 10;  // as if so many bytes had passed when a transfer begins
+constexpr size_t kPieceBytes = 256 << 10;     // of an upload: hashed in a fraction of a millisecond
+constexpr size_t kBodyPieceBytes = 16 << 10;  // of another body
+constexpr double kPaceAtFirst = 64 << 10;     // as if so many bytes had passed when a transfer begins
 
 int hex_digit(char c) {
   if (c >= '0' && c <= '9') return c - '0';
@@ -198,6 +199,7 @@ struct Server::Impl {
   std::map<uint64_t, beast::tcp_stream*> waiting;  // for one now, the longest first
   struct Transfer;
   std::list<Transfer*> transfers;  // bodies and answers on their way
+  uint64_t held = 0;               // bytes of these, uploads and files aside
   // Connections end with the context, at the latest, and use what stands before it.
   asio::io_context context{1};
   asio::thread_pool disk{1};  // that uploads wait for
@@ -274,24 +276,50 @@ struct Server::Impl {
     if (!waiting.empty()) {
       out = waiting.begin()->second;
       waiting.erase(waiting.begin());
-    } else {
-      const auto now = std::chrono::steady_clock::now();
-      double least = 0;
-      for (const Transfer* transfer : transfers) {
-        if (!transfer->stream.socket().is_open()) continue;  // shown out, and has not noticed yet
-        const double pace = transfer->pace(now);
-        if (!out || pace < least) out = &transfer->stream, least = pace;
-      }
+    } else if (const Transfer* slowest = find_slowest([](const Transfer&) { return true; })) {
+      out = &slowest->stream;
     }
     if (out) out->close();
     return out != nullptr;
   }
 
+  /// Of those that `may_go`, and were not shown out; null: none.
+  template <typename MayGo>
+  Transfer* find_slowest(MayGo may_go) {
+    const auto now = std::chrono::steady_clock::now();
+    Transfer* slowest = nullptr;
+    double least = 0;
+    for (Transfer* transfer : transfers) {
+      // Shown out, and has not noticed yet.
+      if (!transfer->stream.socket().is_open() || !may_go(*transfer)) continue;
+      const double pace = transfer->pace(now);
+      if (!slowest || pace < least) slowest = transfer, least = pace;
+    }
+    return slowest;
+  }
+
+  /// A body or an answer has so many bytes more, until it has passed. Where all have too many, the slowest
+  /// go: an answer costs who asks little, and could be left here for hours.
+  void hold(Transfer& transfer, uint64_t bytes) {
+    transfer.held += bytes;
+    held += bytes;
+    while (held > kHeldBytes) {
+      Transfer* slowest = find_slowest([&](const Transfer& t) { return &t != &transfer && t.held > 0; });
+      if (!slowest) return;
+      slowest->stream.close();
+      // It goes with its coroutine, which this ends.
+      held -= std::exchange(slowest->held, 0);
+    }
+  }
+
   /// A body or an answer on its way, as long as it lives: among those of which the slowest makes room.
   struct Transfer {
-    Transfer(Impl& server, beast::tcp_stream& s)
-        : stream(s), list(server.transfers), place(list.insert(list.end(), this)) {}
-    ~Transfer() { list.erase(place); }
+    Transfer(Impl& s, beast::tcp_stream& t)
+        : stream(t), server(s), place(server.transfers.insert(server.transfers.end(), this)) {}
+    ~Transfer() {
+      server.held -= held;
+      server.transfers.erase(place);
+    }
     Transfer(const Transfer&) = delete;
     Transfer& operator=(const Transfer&) = delete;
     double pace(std::chrono::steady_clock::time_point now) const {
@@ -300,10 +328,11 @@ struct Server::Impl {
 
     beast::tcp_stream& stream;
     const std::chrono::steady_clock::time_point begun = std::chrono::steady_clock::now();
-    uint64_t bytes = 0;
+    uint64_t bytes = 0;  // that have passed
+    uint64_t held = 0;   // in memory
 
    private:
-    std::list<Transfer*>& list;
+    Impl& server;
     const std::list<Transfer*>::iterator place;
   };
 
@@ -409,7 +438,7 @@ struct Server::Impl {
         co_await stream_events(stream, response, head_only);
         co_return;
       }
-      co_await respond(stream, response, keep_alive, head_only);
+      co_await respond(stream, std::move(response), keep_alive, head_only);
     }
   }
 
@@ -428,7 +457,7 @@ struct Server::Impl {
     error_code error;
     if (!parser.is_done()) {
       Transfer transfer(*this, stream.clock());
-      std::vector<char> piece(kPieceBytes);
+      std::vector<char> piece(request.sink ? kPieceBytes : kBodyPieceBytes);
       // An upload may take long, if it goes on; another body has this time in all.
       stream.clock().expires_after(settings.idle_time);
       // Others are answered between two pieces, on the same thread.
@@ -442,10 +471,12 @@ struct Server::Impl {
         if (error == bhttp::error::need_buffer) error = {};
         const std::string_view bytes(piece.data(), piece.size() - parser.get().body().size);
         transfer.bytes += bytes.size();
-        if (request.sink)
+        if (request.sink) {
           no_room = refused_by([&] { request.sink->add(bytes); });
-        else
+        } else {
+          hold(transfer, bytes.size());
           request.body += bytes;
+        }
       }
     }
     if (request.sink && !error && !no_room) no_room = co_await complete(*request.sink);
@@ -481,11 +512,15 @@ struct Server::Impl {
         use_awaitable);
   }
 
-  asio::awaitable<void> respond(Stream& stream, const Response& response, bool keep_alive, bool head_only) {
+  /// The response lives as long as this does.
+  asio::awaitable<void> respond(Stream& stream, Response&& response, bool keep_alive, bool head_only) {
     Transfer transfer(*this, stream.clock());
     if (response.file.empty()) {
       std::string text = head_text(response, keep_alive, response.body.size());
       if (!head_only) text += response.body;
+      // Not twice, for as long as the client takes.
+      std::string().swap(response.body);
+      hold(transfer, text.size());
       co_await send(stream, text, &transfer);
       co_return;
     }
@@ -536,7 +571,9 @@ struct Server::Impl {
       // It also finds out whether the client is still there, which a silent stream never would.
       if (text.empty() && std::chrono::steady_clock::now() - spoke > kStreamBeat) text = ": still here\n\n";
       if (!text.empty()) {
-        co_await send(stream, text);
+        Transfer transfer(*this, stream.clock());
+        hold(transfer, text.size());
+        co_await send(stream, text, &transfer);
         spoke = std::chrono::steady_clock::now();
         last = false;  // there may be more
         continue;

@@ -82,6 +82,8 @@ struct Settings {
 /// descriptors.
 inline constexpr size_t kConnections = 1024, kHeadBytes = 16 << 10, kBodyBytes = 1 << 20;
 inline constexpr uint64_t kUploadBytes = uint64_t{8} << 30;
+/// Of all bodies that are no uploads, and of answers until they are taken, together: of more, the slowest go.
+inline constexpr uint64_t kHeldBytes = uint64_t{256} << 20;
 inline constexpr std::chrono::seconds kHeadTime{10};
 
 class Server {

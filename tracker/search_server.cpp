@@ -244,9 +244,10 @@ json SearchServer::answer(const json& question) {
 void SearchServer::tell(const json& question) {
   const std::string& kind = question.at("kind").get_ref<const std::string&>();
   if (!is_told(kind)) fail("a searcher tells of `{}`, which is unknown", kind);
+  const bool is_figures = kind == "progress" || kind == "disturbance";
   // Schedules with their machine code are for those alone who ask for them.
-  const std::string body =
-      clean_json(question.at("body"), "news", kind.starts_with(kScheduleEvent) ? SIZE_MAX : kMostTold);
+  const size_t most = kind.starts_with(kScheduleEvent) ? SIZE_MAX : is_figures ? kFigureBytes : kToldBytes;
+  const std::string body = clean_json(question.at("body"), "news", most);
   quota_.take_text(body.size());
   store_.add_served_event(served_.id, kind, body);
 }

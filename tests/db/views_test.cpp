@@ -44,6 +44,16 @@ TEST_F(ViewsTest, RowsAreFilteredAndTurnedByPages) {
   EXPECT_THAT(ids({.workload = farm_.workload + 1}), ElementsAre());
 }
 
+/// A list has up to 10,000 of them, each as long as a candidate makes it.
+TEST_F(ViewsTest, OfALongErrorAListHasTheBeginning) {
+  const std::string error = "\u00e9" + std::string(2000, 'e');
+  TrialResult result{.lease = farm_.leased("e").id, .outcome = Outcome::kCrashed, .error = error};
+  store_.record(std::span(&result, 1));
+  const TrialRow listed = store_.trial_rows({.job = farm_.job}).back();
+  EXPECT_TRUE(listed.error == error.substr(0, kListedError + 1)) << "no character is cut";
+  EXPECT_TRUE(store_.trial_life(listed.id).value().row.error == error);
+}
+
 TEST_F(ViewsTest, PointsAreWhatWasMeasured) {
   const std::vector<TrialPoint> points = store_.trial_points(farm_.job, 0);
   ASSERT_EQ(points.size(), 2u);

@@ -53,6 +53,26 @@ TEST(JobJson, SaysWhyItsSearchEnded) {
   EXPECT_EQ(job_json(store.served_job(id), store)["ended"], "");
 }
 
+/// Of each stretch of a long job the first and the last.
+TEST(JobJson, ACurveHasSoManyPoints) {
+  TemporaryFolder folder;
+  db::Store store(folder / "t.db");
+  const db::ServedJob job = store.add_served_job({.owner = "alice", .model_name = "net"});
+  for (int i = 1; i <= 100; ++i) {
+    store.add_served_event(job.id, "progress", fmt::format(R"({{"trials": {}, "model_seconds": 1}})", i));
+    store.add_served_event(job.id, "task_state", "[]");
+  }
+  store.add_served_event(job.id, "progress", "[no JSON");
+  const auto trials_of = [&](int points) {
+    std::vector<int> trials;
+    const nlohmann::json curve = curve_json(job, store, points);
+    for (const nlohmann::json& point : curve["points"]) trials.push_back(point[1]);
+    return trials;
+  };
+  EXPECT_EQ(trials_of(4), (std::vector{1, 51, 52})) << "what is no JSON is no point";
+  EXPECT_EQ(trials_of(5000).size(), 100u);
+}
+
 /// A name of a device ends no line and no quotes.
 TEST(Metrics, NamesAreQuoted) {
   TemporaryFolder folder;

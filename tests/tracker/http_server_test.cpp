@@ -7,7 +7,9 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
+#include <cerrno>
 #include <chrono>
 #include <cstring>
 #include <memory>
@@ -57,6 +59,69 @@ TEST(HttpServer, WaitsForClientsThatTakeTheirTime) {
   EXPECT_LT(take(silent, 0ms), body.size());
   close(slow);
   close(silent);
+}
+
+/// Answers that nobody takes are held up to a bound, and then the slowest go.
+TEST(HttpServer, HoldsSoMuchForWhoTakesNothing) {
+  const size_t bytes = kHeldBytes / 4;
+  constexpr int kClients = 8;
+  std::atomic<int> asked = 0;
+  Server server({.admit = [](const Request&) { return std::nullopt; },
+                 .handle =
+                     [&](const Request&) {
+                       ++asked;
+                       return Response{.body = std::string(bytes, 'x')};
+                     },
+                 .sink = [](const Request&) { return nullptr; }});
+  const char ask[] = "GET / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
+  std::vector<int> clients;
+  for (int i = 0; i < kClients; ++i) {
+    clients.push_back(connect_to(server.port()));
+    ASSERT_EQ(send(clients.back(), ask, sizeof ask - 1, 0), static_cast<ssize_t>(sizeof ask - 1));
+    while (asked <= i) std::this_thread::yield();
+  }
+  int whole = 0;
+  for (const int client : clients) {
+    std::vector<char> piece(1 << 20);
+    size_t taken = 0;
+    for (ssize_t n = 0; (n = recv(client, piece.data(), piece.size(), 0)) > 0;)
+      taken += static_cast<size_t>(n);
+    whole += taken > bytes;
+    close(client);
+  }
+  EXPECT_EQ(whole, 3) << "each has a head besides, which is a fourth too much";
+}
+
+/// As are bodies that do not end.
+TEST(HttpServer, HoldsSoMuchOfBodies) {
+  Server server({.admit = [](const Request&) { return std::nullopt; },
+                 .handle = [](const Request&) { return Response{}; },
+                 .sink = [](const Request&) { return nullptr; }});
+  constexpr size_t kTooMany = 16;
+  const std::string ask =
+      fmt::format("POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: {}\r\n\r\n", kBodyBytes);
+  const std::string body(kBodyBytes - 1, 'x');
+  std::vector<int> clients;
+  for (size_t i = 0; i < kHeldBytes / kBodyBytes + kTooMany; ++i) {
+    clients.push_back(connect_to(server.port()));
+    for (const std::string* part : {&ask, &body})
+      send(clients.back(), part->data(), part->size(), MSG_NOSIGNAL);
+  }
+  const auto is_closed = [](int client) {
+    char byte = 0;
+    const ssize_t n = recv(client, &byte, 1, MSG_DONTWAIT);
+    return n == 0 || (n < 0 && errno != EAGAIN);
+  };
+  const auto begin = std::chrono::steady_clock::now();
+  int64_t closed = 0;
+  while (closed < static_cast<int64_t>(kTooMany) - 1 &&
+         std::chrono::steady_clock::now() - begin < std::chrono::seconds(20)) {
+    std::this_thread::yield();
+    closed = std::count_if(clients.begin(), clients.end(), is_closed);
+  }
+  EXPECT_GE(closed, static_cast<int64_t>(kTooMany) - 1);
+  EXPECT_LE(closed, static_cast<int64_t>(kTooMany) + 1);
+  for (const int client : clients) close(client);
 }
 
 struct Recorder final : Sink {

@@ -249,6 +249,58 @@ TEST(JobKeeper, SaysHowLongAModuleIs) {
   EXPECT_TRUE(bytes().is_null());
 }
 
+/// Each piece of a stream is held until its client has taken it.
+TEST(JobKeeper, TellsEventsInSmallPieces) {
+  Office office(shell("exec sleep 600"));
+  Api api({.database = office.folder / "tuning.db",
+           .principals = std::make_shared<Principals>(""),
+           .models = office.folder / "blobs"},
+          *office.keeper, office.farm);
+  constexpr size_t kBytes = 400'000;
+  for (int i = 0; i < 10; ++i)
+    office.store.add_served_event(office.job.id, "tasks", '"' + std::string(kBytes, 't') + '"');
+  const http::Response stream =
+      api.handle({.method = "GET", .path = "/v1/jobs/" + office.job.uuid + "/events"});
+  bool last = false;
+  size_t told = 0;
+  for (int64_t after = 0;;) {
+    size_t bytes = 0;
+    const std::vector<http::Event> piece = stream.events(after, last);
+    if (piece.empty()) break;
+    for (const http::Event& event : piece) {
+      bytes += event.data.size();
+      after = event.id;
+      told += event.name == "tasks";
+    }
+    EXPECT_LT(bytes, (1 << 20) + kBytes + 100);
+  }
+  EXPECT_EQ(told, 10u);
+}
+
+/// What lists tell of a report is read once.
+TEST(JobKeeper, ListsAJobByTheFiguresOfItsReport) {
+  Office office({PYTHON, FILLING_SEARCHER, "module"});
+  Api api({.database = office.folder / "tuning.db",
+           .principals = std::make_shared<Principals>(""),
+           .models = office.folder / "blobs"},
+          *office.keeper, office.farm);
+  const auto listed = [&] {
+    const http::Response answer = api.handle({.method = "GET", .path = "/v1/jobs"});
+    return nlohmann::json::parse(answer.body).at("jobs").at(0);
+  };
+  EXPECT_EQ(listed()["ended"], "");
+  ASSERT_TRUE(soon([&] { return office.state() == db::JobState::kDone; }));
+  office.store.set_served_report(
+      office.job.id,
+      R"({"ended": "stopped", "before_ms": 2, "after_ms": 1, "tasks": [{"weight": 2, "after_us": 3}]})");
+  const nlohmann::json job = listed();
+  EXPECT_EQ(job["ended"], "stopped");
+  EXPECT_EQ(job["raced"]["untuned_seconds"], 2e-3);
+  EXPECT_EQ(job["confirmed_seconds"], 6e-6);
+  office.store.set_served_report(office.job.id, "{}");
+  EXPECT_EQ(listed(), job) << "a job that is over gets no other";
+}
+
 /// It stays beside the module, whatever becomes of the job.
 TEST(JobKeeper, CountsALogForItsOwner) {
   Office office(shell("head -c 3000000 /dev/zero | tr '\\0' x >&2; exit 2"));
