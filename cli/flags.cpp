@@ -255,6 +255,13 @@ void Flags::parse_arguments() {
   // Who asks for help is told no mistakes.
   if (parser_->asks_for_help()) return;
   const std::string name = full_name(command_), help = help_command_of(command_);
+  // As a script's variable that is not set gives it: CLI11 takes what stands next for the value.
+  for (const std::string& argument : arguments_) {
+    if (argument == "--") break;
+    const std::string flag = argument.substr(0, argument.find('='));
+    if (flag.size() + 1 == argument.size() && flag.starts_with("--") && parser_->has(flag))
+      fail("{}: {} is empty; see {}", name, flag, help);
+  }
   // CLI11 gives a flag whatever stands next: of `--db --untuned` the second would be the name of a file.
   for (const Parser::Declared& declared : parser_->all)
     if (!declared.flag.is_positional())

@@ -206,6 +206,8 @@ constexpr BadUse kBadUses[] = {
     {"compile --model dqn --untuned --out ''", "tune compile: --out is empty; see tune compile --help"},
     {"worker --tracker tcp://127.0.0.1:1 --key ''", "tune worker: --key is empty; see tune worker --help"},
     {"keygen --out ''", "tune keygen: --out is empty; see tune keygen --help"},
+    {"worker --name= --no-such-flag", "tune worker: --name is empty; see tune worker --help"},
+    {"query --db= jobs", "tune query: --db is empty; see tune query --help"},
     {"run --model dqn --input x=x.npy --input ''", "tune run: --input is empty; see tune run --help"},
     {"man ''", "tune man: COMMAND is empty; see tune man --help"},
     {"tracker --db /etc/hostname --http 127.0.0.1:0",
