@@ -160,7 +160,7 @@ class Store final : public Reader {
   std::vector<TrialRow> trial_rows(const TrialQuery& query);
   std::vector<TrialPoint> trial_points(JobId job, WorkloadId workload);  // 0: of any; in order of id
   std::optional<TrialLife> trial_life(TrialId id);
-  std::vector<LeaseSpan> open_leases();
+  std::vector<LeaseSpan> open_leases(const std::string& worker, int limit);  // the oldest first
   /// By those of so many of the worker's newest measurements that say; none where none does.
   std::optional<WorkerClock> worker_clock(const std::string& worker, int newest);
   std::vector<Quarantined> quarantined(TrialId before, int limit);  // newest first; before 0: from the end

@@ -156,9 +156,12 @@ std::vector<TaskBest> Store::task_bests(JobId job, const std::optional<DeviceKin
   return bests;
 }
 
-std::vector<LeaseSpan> Store::open_leases() {
-  return read_lease_spans(
-      database_->query(fmt::format("{}WHERE ended_ms IS NULL ORDER BY lease.id", kSelectLeaseSpan)));
+std::vector<LeaseSpan> Store::open_leases(const std::string& worker, int limit) {
+  return read_lease_spans(database_->query(
+      fmt::format("{}WHERE lease.worker = (SELECT id FROM worker WHERE name = ?) AND ended_ms IS NULL "
+                  "ORDER BY lease.id LIMIT ?",
+                  kSelectLeaseSpan),
+      {worker, limit}));
 }
 
 std::optional<WorkerClock> Store::worker_clock(const std::string& worker, int newest) {

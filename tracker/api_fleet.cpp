@@ -33,16 +33,16 @@ Response Api::Impl::status(const Call& call) {
                         {"jobs", jobs}});
 }
 
-json Api::Impl::describe(const WorkerStatus& worker, std::span<const db::LeaseSpan> leases) {
-  constexpr int kClocks = 32;  // a worker's newest measurements
-  return worker_json(worker, leases, store.worker_clock(worker.name, kClocks));
+json Api::Impl::describe(const WorkerStatus& worker) {
+  constexpr int kClocks = 32;    // a worker's newest measurements
+  constexpr int kHolding = 100;  // of what may be a million, of all workers
+  return worker_json(worker, store.open_leases(worker.name, kHolding),
+                     store.worker_clock(worker.name, kClocks));
 }
 
 Response Api::Impl::workers(const Call&) {
   json list = json::array();
-  // One query for all workers, not one for each.
-  const std::vector<db::LeaseSpan> leases = store.open_leases();
-  for (const WorkerStatus& worker : farm.status().workers) list.push_back(describe(worker, leases));
+  for (const WorkerStatus& worker : farm.status().workers) list.push_back(describe(worker));
   return json_response({{"workers", std::move(list)}});
 }
 
@@ -55,7 +55,7 @@ Response Api::Impl::manage(const Call& call, Manage::Order order) {
   }
   // Asked anew, for the order has changed what it says.
   for (const WorkerStatus& worker : farm.status().workers)
-    if (worker.name == call.part) return json_response(describe(worker, store.open_leases()));
+    if (worker.name == call.part) return json_response(describe(worker));
   return json_response({{"name", call.part}, {"state", order == Manage::Order::kDrain ? "drained" : "away"}});
 }
 

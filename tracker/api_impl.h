@@ -7,7 +7,6 @@
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <set>
-#include <span>
 #include <string>
 
 #include "db/store.h"
@@ -69,7 +68,7 @@ struct Api::Impl {
 
   // api_fleet.cpp
   http::Response status(const Call& call);
-  nlohmann::json describe(const WorkerStatus& worker, std::span<const db::LeaseSpan> leases);
+  nlohmann::json describe(const WorkerStatus& worker);
   http::Response workers(const Call&);
   http::Response manage(const Call& call, Manage::Order order);
   http::Response drain(const Call& call) { return manage(call, Manage::Order::kDrain); }

@@ -256,8 +256,7 @@ json worker_json(const WorkerStatus& worker, std::span<const db::LeaseSpan> leas
   if (device.is_object()) device.erase("machine");
   json holding = json::array();
   for (const db::LeaseSpan& lease : leases)
-    if (lease.worker == worker.name)
-      holding.push_back({{"trial", lease.trial}, {"since_ms", lease.granted_ms}});
+    holding.push_back({{"trial", lease.trial}, {"since_ms", lease.granted_ms}});
   return {{"name", worker.name},           {"device_class", worker.device_class},
           {"backends", worker.backends},   {"slots", worker.slots},
           {"leases", worker.leases},       {"silent_ms", worker.silent.count()},

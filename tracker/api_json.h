@@ -26,7 +26,7 @@ nlohmann::json job_details_json(const db::ServedJob& job, db::Store& store);
 nlohmann::json trial_json(const db::TrialRow& trial);
 /// With its leases, its samples and its schedule. `job` is the served job's uuid, or "".
 nlohmann::json trial_life_json(const db::TrialLife& life, const std::string& job);
-/// `leases` are those open now, of all workers.
+/// `leases` are those that it holds, or the first of them.
 nlohmann::json worker_json(const WorkerStatus& worker, std::span<const db::LeaseSpan> leases,
                            const std::optional<db::WorkerClock>& clock);
 /// `job` is the served job, if a tracker owns it.

@@ -76,8 +76,11 @@ TEST_F(ViewsTest, ALifeHasLeasesSamplesAndFailure) {
   EXPECT_FALSE(store_.trial_life(99));
 }
 
-TEST_F(ViewsTest, OpenLeasesAreThoseThatWorkersHold) {
-  const std::vector<LeaseSpan> leases = store_.open_leases();
+TEST_F(ViewsTest, OpenLeasesAreThoseThatAWorkerHolds) {
+  farm_.leased("e");
+  EXPECT_EQ(store_.open_leases("w", 10).size(), 2u);
+  EXPECT_TRUE(store_.open_leases("another", 10).empty());
+  const std::vector<LeaseSpan> leases = store_.open_leases("w", 1);
   ASSERT_EQ(leases.size(), 1u);
   EXPECT_EQ(leases[0].trial, open_);
   EXPECT_EQ(leases[0].worker, "w");

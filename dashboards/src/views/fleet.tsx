@@ -32,7 +32,7 @@ const kColumns: Column<Worker>[] = [
 
 function Holding({ worker }: { worker: Worker }) {
   if (worker.holding.length === 0) return <>–</>;
-  const more = worker.holding.length - kShownLeases;
+  const more = worker.leases - Math.min(kShownLeases, worker.holding.length);
   return (
     <>
       {worker.holding.slice(0, kShownLeases).map(({ trial }, i) => (
