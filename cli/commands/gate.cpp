@@ -252,6 +252,15 @@ void require_folder(const std::string& file) {
   if (!folder.empty() && !is_folder(folder)) fail("cannot write {}: there is no folder {}", file, folder);
 }
 
+/// What is appended to another file, a database say, stays in it.
+void require_history(const std::string& file) {
+  std::error_code unreadable;
+  if (!fs::is_regular_file(file, unreadable)) return;
+  char first = '{';
+  std::ifstream(file, std::ios::binary) >> std::ws >> first;
+  if (first != '{') fail("{} is no history of `tune gate`, and nothing is appended to it", file);
+}
+
 /// Whether the last line of a file has no end: whoever wrote it was killed, or the disk was full.
 bool is_torn(const std::string& file) {
   std::error_code unreadable;
@@ -323,6 +332,7 @@ int gate_command(Flags& flags) {
   if (gate.alpha < kLeastAlpha)
     fail("tune gate: --alpha: {:g} must be {:g} at least", gate.alpha, kLeastAlpha);
   for (const std::string& file : {gate.junit, gate.sarif, gate.markdown, gate.history}) require_folder(file);
+  require_history(gate.history);
   const TemporaryFolder folder;  // for what is built here
   std::vector<gate::Unit> units =
       gate.models.empty() ? units_of_modules(flags, gate) : units_of_databases(gate, folder);

@@ -225,6 +225,8 @@ TEST_F(GateCommand, MistakesAreOneMessageAndExitCode2) {
   expect_error(ab + " --shape x=3", "tune gate: --shape x: no module has such an input that is open");
   expect_error(ab + " --junit " + folder_ + "none/x.xml",
                "cannot write " + folder_ + "none/x.xml: there is no folder " + folder_ + "none");
+  expect_error(ab + " --history " + folder_ + "text.lathe",
+               folder_ + "text.lathe is no history of `tune gate`, and nothing is appended to it");
   expect_error(a + " --candidate " + folder_ + "none.lathe",
                "cannot read " + folder_ + "none.lathe: No such file or directory");
   expect_error(a + " --candidate " + folder_ + "text.lathe", folder_ + "text.lathe is not a module file");
