@@ -27,16 +27,22 @@ Axis axis_of(const Value& image, int64_t axis, const Value& scale) {
           cast_to(places, kFloat64)};
 }
 
-/// Where each element of the result lies in the source.
-Value coordinates(const Node& node, const std::string& mode, const Axis& a) {
+/// Where each element of the result lies in the source. For the nearest one quotients are rounded to float32,
+/// of which factors are: 3 / 0.6 is 5, though the float32 nearest to 0.6 is larger.
+Value coordinates(const Node& node, const relay::ResizeAttrs& attrs, const Axis& a) {
+  const std::string& mode = attrs.coordinate_transformation_mode;
+  const auto scaled_back = [&](const Value& places) {
+    const Value exact = over(places, a.factor);
+    return attrs.method == "nearest_neighbor" ? cast_to(cast_to(exact, kFloat32), kFloat64) : exact;
+  };
   const Value half = f64(0.5), one = f64(1), whole = times(a.in, a.factor);
-  const Value half_pixel = minus(over(plus(a.places, half), a.factor), half);
+  const Value half_pixel = minus(scaled_back(plus(a.places, half)), half);
   const Value is_single = emit("equal", {a.out, one});
   if (mode == "half_pixel") return half_pixel;
   if (mode == "pytorch_half_pixel") return choose(is_single, f64(0), half_pixel);
-  if (mode == "asymmetric") return over(a.places, a.factor);
+  if (mode == "asymmetric") return scaled_back(a.places);
   if (mode == "tf_half_pixel_for_nn")  // an axis that stays, as that of channels, does stay
-    return choose(emit("equal", {a.factor, one}), a.places, over(plus(a.places, half), a.factor));
+    return choose(emit("equal", {a.factor, one}), a.places, scaled_back(plus(a.places, half)));
   if (mode == "align_corners")
     return choose(is_single, f64(0), times(a.places, over(minus(a.in, one), minus(whole, one))));
   if (mode == "half_pixel_symmetric")  // the part that rounding the size down cut off, halved at both ends
@@ -68,7 +74,7 @@ struct Taps {
 
 Taps taps_of(const relay::ResizeAttrs& attrs, const Value& x, const Value& extent) {
   const bool is_linear = attrs.method == "linear";
-  const Value first = is_linear ? floor_of(x) : minus(floor_of(x), f64(1));
+  const Value own = rounded("floor", x), first = is_linear ? own : minus(own, f64(1));
   Taps taps;
   Value total;
   for (int64_t tap = 0; tap < (is_linear ? 2 : 4); ++tap) {
@@ -106,7 +112,7 @@ Value combined(const Value& image, int64_t axis, const Taps& taps) {
 Value resized_along(const Node& node, const Value& image, int64_t axis, const Value& scale,
                     const relay::ResizeAttrs& attrs, bool rounds_up) {
   const Axis a = axis_of(image, axis, scale);
-  const Value x = coordinates(node, attrs.coordinate_transformation_mode, a);
+  const Value x = coordinates(node, attrs, a);
   if (attrs.method != "nearest_neighbor") return combined(image, axis, taps_of(attrs, x, a.in));
   Value nearest = rounded(attrs.rounding_method, x);
   if (rounds_up) nearest = choose(less(a.factor, f64(1)), rounded("ceil", x), nearest);

@@ -83,8 +83,9 @@ TEST(OnnxRunLengths, FactorsOfImages) {
                         {{"x", image}, {"scales", floats({1, 1, rows, columns}, {4})}});
       }
   for (const char* rounding : {"floor", "ceil", "round_prefer_floor", "round_prefer_ceil"})
-    expect_as_known(node("Resize", {"x", "", "scales"}, {"y"}, text("nearest_mode", rounding)),
-                    {{"x", image}, {"scales", floats({1, 1, 1.3F, .7F}, {4})}});
+    for (const float rows : {1.3F, .6F})
+      expect_as_known(node("Resize", {"x", "", "scales"}, {"y"}, text("nearest_mode", rounding)),
+                      {{"x", image}, {"scales", floats({1, 1, rows, .7F}, {4})}});
   expect_as_known(
       node("Resize", {"x", "", "scales"}, {"y"}, text("mode", "cubic") + integer("exclude_outside", 1)),
       {{"x", image}, {"scales", floats({1, 1, 1.3F, .7F}, {4})}});

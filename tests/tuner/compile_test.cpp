@@ -112,6 +112,10 @@ def @main(%x: Tensor[(1, 3, 5, 4), float32]) {
   %0 = image.resize2d(%x, size=[9, 8], method="linear", coordinate_transformation_mode="half_pixel");
   (sigmoid(%0), image.resize2d(%x, size=[7, 6], method="cubic"), nn.softmax(log(exp(%x)), axis=1))
 })"},
+    {"ResizedAtWholePlaces", R"(
+def @main(%x: Tensor[(1, 1, 3, 3), float32]) {
+  image.resize2d(%x, size=[7, 7], method="cubic", coordinate_transformation_mode="half_pixel", cubic_exclude=1)
+})"},
     {"RowsOfOddChannels", R"(
 def @main(%x: Tensor[(2, 1, 90), float32], %b: Tensor[(19), float32]) {
   %0 = nn.conv1d(%x, multiply(ones(shape=[19, 1, 9], dtype="float32"), 0.5f), strides=[4], padding=[3, 2], channels=19, kernel_size=[9]);

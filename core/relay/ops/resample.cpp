@@ -68,20 +68,25 @@ Expr of_one(const Axis& axis, const Expr& one, const Expr& several) {
   return select(equal(axis.out, Expr(1)), one, several);
 }
 
-/// Where output pixel i lies in the source.
-Expr coordinate(const std::string& mode, const Axis& axis, const Expr& i) {
+/// Where output pixel i lies in the source. For the nearest pixel products are rounded to float32, of which
+/// factors are: 3 / 0.6 is 5, though the float32 nearest to 0.6 is larger.
+Expr coordinate(const std::string& mode, const Axis& axis, ResizeMethod method, const Expr& i) {
   Expr x = cast(kFloat64, i);
   const Real in(axis.in), out = axis.scaled, scale = in / out;
-  if (mode == "align_corners") return of_one(axis, f64(0), x * ((in - 1) / (out - 1)).expr());
-  if (mode == "asymmetric") return x * scale.expr();
-  if (mode == "tf_half_pixel_for_nn") return (x + f64(0.5)) * scale.expr();
+  const auto product = [&](const Expr& place, const Real& step) {
+    const Expr exact = place * step.expr();
+    return method == ResizeMethod::kNearest ? cast(kFloat64, cast(kFloat32, exact)) : exact;
+  };
+  if (mode == "align_corners") return of_one(axis, f64(0), product(x, (in - 1) / (out - 1)));
+  if (mode == "asymmetric") return product(x, scale);
+  if (mode == "tf_half_pixel_for_nn") return product(x + f64(0.5), scale);
   if (mode == "half_pixel_symmetric")  // the part that rounding the size down cut off, halved at both ends
-    return (x + f64(0.5)) * scale.expr() + (in / 2 * (1 - Real(axis.out) / out) - 0.5).expr();
+    return product(x + f64(0.5), scale) + (in / 2 * (1 - Real(axis.out) / out) - 0.5).expr();
   if (mode == "tf_crop_and_resize")
     return of_one(axis, (0.5 * (axis.roi_start + axis.roi_end) * (in - 1)).expr(),
                   (axis.roi_start * (in - 1)).expr() +
                       x * ((axis.roi_end - axis.roi_start) * (in - 1) / (out - 1)).expr());
-  const Expr half_pixel = (x + f64(0.5)) * scale.expr() - f64(0.5);
+  const Expr half_pixel = product(x + f64(0.5), scale) - f64(0.5);
   return mode == "pytorch_half_pixel" ? of_one(axis, f64(0), half_pixel) : half_pixel;
 }
 
@@ -233,14 +238,16 @@ Taps taps_of(FuncBuilder& f, const ResizeAttrs& a, ResizeMethod method, const Ax
   };
   auto first = [&](const Expr& x) {
     if (method == ResizeMethod::kNearest) return rounded(a.rounding_method, mode, x);
-    return intrinsic(Intrinsic::kFloor, x) + f64(static_cast<double>(filter.first));
+    // Tables are computed apart, some with products and sums fused: what is whole but for the last bits is so
+    // in all of them, or weights would be of other pixels than positions.
+    return intrinsic(Intrinsic::kFloor, x + f64(1e-9)) + f64(static_cast<double>(filter.first));
   };
   const Buffer position = table("position", [&](const Expr& i, const Expr& tap) {
-    return min(max(cast(kInt64, first(coordinate(mode, axis, i))) + tap, Expr(0)), axis.in - 1);
+    return min(max(cast(kInt64, first(coordinate(mode, axis, method, i))) + tap, Expr(0)), axis.in - 1);
   });
   if (method == ResizeMethod::kNearest) return {1, position, nullptr, 0, {}, by_tap};
   auto weight = [&](const Expr& i, const Expr& tap) {
-    Expr x = coordinate(mode, axis, i);
+    Expr x = coordinate(mode, axis, method, i);
     // By the coordinate before clamping: at the border a tap outside has the weight it would have inside.
     Expr distance = intrinsic(Intrinsic::kAbs, x - first(x) - cast(kFloat64, tap));
     if (filter.shrink < 1) distance = distance * f64(filter.shrink);
@@ -350,7 +357,7 @@ Buffer resized(FuncBuilder& f, const ResizeAttrs& a, int rank, const Buffer& x, 
     Expr inside = cast(type.dtype, value), outside;
     if (!crop) return inside;
     for (const Resized& r : axes) {
-      Expr place = coordinate(a.coordinate_transformation_mode, r.axis, i[r.dim]);
+      Expr place = coordinate(a.coordinate_transformation_mode, r.axis, method, i[r.dim]);
       Expr beyond = logical_or(less(place, f64(0)), less((Real(r.axis.in) - 1).expr(), place));
       outside = outside ? logical_or(outside, beyond) : beyond;
     }

@@ -40,6 +40,20 @@ TEST(ImageOps, CoordinatesAndRounding) {
   expect_row(resize({1, 8}, "nearest_neighbor", "half_pixel", "ceil"), four, {1, 2, 2, 3, 3, 4, 4, 4});
 }
 
+/// Factors are numbers of float32, and places as well: the one nearest to 0.6 is larger, but 3 / 0.6 is 5.
+TEST(ImageOps, NearestPlacesAreRoundedAsFactorsAre) {
+  for (const auto& [mode, expected] :
+       {std::pair<const char*, std::vector<double>>{"asymmetric", {1, 2, 4, 6}},
+        {"half_pixel", {1, 3, 4, 6}}}) {
+    SCOPED_TRACE(mode);
+    Attrs a = attrs<ResizeAttrs>([&, how = mode](auto& r) {
+      r.scales = {1, static_cast<double>(0.6F)}, r.method = "nearest_neighbor";
+      r.coordinate_transformation_mode = how, r.rounding_method = "floor";
+    });
+    expect_row(a, row_of({1, 2, 3, 4, 5, 6, 7}), expected);
+  }
+}
+
 TEST(ImageOps, PixelsOutsideACropAreExtrapolated) {
   for (const char* method : {"nearest_neighbor", "linear", "cubic"}) {
     SCOPED_TRACE(method);
