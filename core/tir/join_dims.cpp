@@ -150,8 +150,10 @@ class Grouping {
   }
 
   /// Tiles of what schedules take apart are better where an extent is a number. Statements that are run as
-  /// they are have one long loop instead of short ones.
+  /// they are have one long loop instead of short ones. A product with none is none, and no dimension of the
+  /// program any more, which callers look for.
   bool may_join(const Buffer& buffer, size_t d) const {
+    if (is_int(buffer->shape[d], 0) || is_int(buffer->shape[d + 1], 0)) return false;
     const bool open = !as_int(buffer->shape[d]), open_behind = !as_int(buffer->shape[d + 1]);
     return (open && open_behind) || !scheduled_.count(buffer.get());
   }

@@ -147,6 +147,12 @@ TEST(JoinDims, RowsThatAStatementPutsSomewhereAreRunsOfMemory) {
   }
 }
 
+/// Their product with none is none: they would be gone, which callers look for.
+TEST(JoinDims, RowsOfNothingStay) {
+  const Func func = scatter(Expr(0));
+  EXPECT_EQ(dims_of(*join_open_dims(func)), dims_of(*func));
+}
+
 TEST(JoinDims, StatementsThatTellRowsFromColumnsKeepThem) {
   for (const auto& times : {+[](const Expr&r, const Expr&) { return cast(kFloat32, r); },
                             +[](const Expr&, const Expr&c) { return cast(kFloat32, c); }}) {
