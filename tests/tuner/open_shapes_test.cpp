@@ -69,6 +69,12 @@ const std::vector<OpenModel>& models() {
       {"SoftmaxOfOpenRows",
        "def @main[n, m](%x: Tensor[(n, m), float32]) { nn.softmax(%x) }",
        {{{1, 1}}, {{3, 17}}, {{20, 33}}}},
+      {"ChosenOfNone",
+       "def @main[n](%x: Tensor[(3, 0), float32], %i: Tensor[(2, n), float32], %u: Tensor[(3, n), float32]) {"
+       " %0 = cast(%u, dtype=\"int64\"); %1 = cast(%i, dtype=\"int64\");"
+       " (take(%x, %1, axis=1), gather(%x, %0, axis=1), gather_nd(%x, %1),"
+       " scatter_elements(%x, %0, %u, axis=1)) }",
+       {{{3, 0}, {2, 0}, {3, 0}}}},
       {"RowNorm",
        "def @main[n](%x: Tensor[(n, 48), float32], %g: Tensor[(48), float32], %b: Tensor[(48), float32]) {"
        " nn.layer_norm(%x, %g, %b) }",

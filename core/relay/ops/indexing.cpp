@@ -40,11 +40,19 @@ void require_batches(RelationContext& c, std::span<const Expr> a, std::span<cons
     if (!a[d].as<Any>() && !b[d].as<Any>()) c.equal_dims(a[d], b[d]);
 }
 
+bool is_empty(const Shape& shape) {
+  return std::any_of(shape.begin(), shape.end(), [](const Expr& dim) { return is_int(dim, 0); });
+}
+
+/// What is chosen of a tensor without elements: none in any run, though its type may not say so. A program
+/// has no place to read them from.
+Buffers chosen_of_none(FuncBuilder& f, const Type& result) {
+  const TensorType& type = tensor_of(result);
+  return {f.compute("none", type.shape, [&](Vars) { return constant(type.dtype, 0); })};
+}
+
 /// Throws Error when an element of an empty tensor would be read, or written, for each element of `chosen`.
 void require_elements(RelationContext& c, const TensorType& x, const Shape& chosen) {
-  const auto is_empty = [](const Shape& shape) {
-    return std::any_of(shape.begin(), shape.end(), [](const Expr& dim) { return is_int(dim, 0); });
-  };
   if (is_empty(chosen)) return;
   // Of a size that is not known nothing can be said.
   if (std::any_of(chosen.begin(), chosen.end(), [](const Expr& dim) { return dim.as<Any>() != nullptr; }))
@@ -97,6 +105,7 @@ Relation take_type(RelationContext& c, const Attrs& attrs) {
 Buffers take(FuncBuilder& f, const Attrs& attrs, Inputs in, const Type& result) {
   const TakeAttrs& a = attrs_as<TakeAttrs>(attrs);
   const Buffer &x = in[0], &positions = in[1];
+  if (is_empty(x->shape)) return chosen_of_none(f, result);
   const Shape& shape = tensor_of(result).shape;
   if (!a.axis)
     return {f.compute("take", shape, [&](Vars i) {
@@ -138,6 +147,7 @@ Relation gather_type(RelationContext& c, const Attrs& attrs) {
 
 Buffers gather(FuncBuilder& f, const Attrs& attrs, Inputs in, const Type& result) {
   size_t axis = wrapped(attrs_as<GatherAttrs>(attrs).axis, in[0]->shape.size());
+  if (is_empty(in[0]->shape)) return chosen_of_none(f, result);
   return {f.compute("gather", tensor_of(result).shape, [&](Vars i) {
     std::vector<Expr> indices = as_indices(i);
     indices[axis] = from_end(cast(kInt64, at(in[1], i)), in[0]->shape[axis]);
@@ -172,6 +182,7 @@ Buffers gather_nd(FuncBuilder& f, const Attrs& attrs, Inputs in, const Type& res
   size_t batch = static_cast<size_t>(attrs_as<GatherNdAttrs>(attrs).batch_dims),
          width = in[1]->shape.size() - 1;
   int64_t depth = int_value(in[1]->shape[0]);
+  if (is_empty(in[0]->shape)) return chosen_of_none(f, result);
   return {f.compute("gather_nd", tensor_of(result).shape, [&](Vars i) {
     // Result axes: those of the tuples of indices, then those of x that the tuples do not name.
     std::vector<Expr> indices(i.begin(), i.begin() + static_cast<int64_t>(batch)), position{Expr(0)};
@@ -222,6 +233,7 @@ Buffer scattered(FuncBuilder& f, const Buffer& x, const Buffer& indices, const B
     tir::Stmt copy = loops_over(
         x->shape, "i", [](size_t) { return true; },
         [&](const std::vector<Expr>& i) { return tir::store(out, i, load(x, i)); });
+    if (is_empty(x->shape)) return copy;  // nothing is put there in any run
     // In the order of `updates`: where two go to one place, the last stays.
     tir::Stmt update = loops_over(updates->shape, "u", keeps, [&](const std::vector<Expr>& u) {
       std::vector<Expr> to = target(u);
