@@ -42,10 +42,14 @@ bool OpenDimensions::is_at_most(const Expr& a, const Expr& b) const {
   return relay::is_at_most(a, b) || bounds_.bound(bounds_.simplify(b - a)).min >= 0;
 }
 
+Expr OpenDimensions::settled(const Expr& dim) const {
+  const Bound bound = bounds_.bound(bounds_.simplify(dim));
+  return bound.is_point() ? Expr(bound.min) : dim;
+}
+
 int64_t OpenDimensions::handle(const Expr& dim) {
-  // What is no number keeps the form that types have, which know no bounds.
-  const Expr simple = simplify(dim);
-  if (const Bound bound = bounds_.bound(bounds_.simplify(simple)); bound.is_point()) return bound.min;
+  const Expr simple = settled(simplify(dim));
+  if (as_int(simple)) return int_value(simple);
   auto found =
       std::find_if(dims_.begin(), dims_.end(), [&](const Expr& known) { return prove_equal(known, simple); });
   if (found == dims_.end()) found = dims_.insert(found, simple);
@@ -137,6 +141,13 @@ Value reshape_to(const Value& value, const std::vector<Expr>& dims) {
   }
   // A tensor of that shape says it as it is meant.
   return emit("reshape_like", {value, of_shape(dims)});
+}
+
+Value settled(const Value& value) {
+  if (!has_open_dims(value)) return value;
+  std::vector<Expr> dims = dims_of(value);
+  for (Expr& dim : dims) dim = OpenDimensions::current()->settled(dim);
+  return reshape_to(value, dims);
 }
 
 void OpenDimensions::learn_from(const Value& value) {

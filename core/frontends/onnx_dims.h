@@ -30,6 +30,8 @@ class OpenDimensions {
   bool is_at_most(const Expr& a, const Expr& b) const;
   /// A number where the dimension has one size alone, as the first row of an axis that is never empty.
   int64_t handle(const Expr& dim);
+  /// That number; another dimension as it is, in the form that types have, which know no bounds.
+  Expr settled(const Expr& dim) const;
   /// The dimension of a handle; another number as itself.
   Expr dim(int64_t number) const;
   /// `value` has dimensions that are open: where one is needed as a number or a length, it tells them.
@@ -95,6 +97,9 @@ Value reshape_to(const Value& value, const std::vector<Expr>& dims);
 Value fold_dims(const char* op, std::span<const Value> args, const relay::Attrs& attrs);
 /// Whether the operator moves elements, handles too, and the interpreter may fold it.
 bool moves_alone(const char* op, std::span<const Value> args);
+
+/// `value`, whose dimensions of one size alone are numbers: with those it broadcasts as NumPy has it.
+Value settled(const Value& value);
 
 /// `value`, whose dimensions must be these: what types cannot tell is checked by the run.
 Value with_dims(const Value& value, const std::vector<Expr>& dims);

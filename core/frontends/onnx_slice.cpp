@@ -163,10 +163,11 @@ Values slice(const Node& node) {
     if (!known) return slice_at_run_time(node);
     value = sliced_by(value, ranges.axes[i], *known);
   }
-  if (axes.empty()) return {value};
-  auto attrs =
-      make<relay::StridedSliceAttrs>(starts, ends, steps, std::string("end"), std::optional<Ints>(axes));
-  return {emit("strided_slice", {value}, attrs)};
+  if (!axes.empty())
+    value = emit(
+        "strided_slice", {value},
+        make<relay::StridedSliceAttrs>(starts, ends, steps, std::string("end"), std::optional<Ints>(axes)));
+  return {settled(value)};
 }
 
 /// Cut or padded with zeros to a size, the same on both sides.

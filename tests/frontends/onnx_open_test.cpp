@@ -191,6 +191,27 @@ TEST(OnnxOpen, ExpandsToTheFirstRowOfAnOpenAxis) {
       << "a single row is no size of its own";
 }
 
+/// Of an axis that is never empty the first row, or the last, is one: others are measured from it.
+TEST(OnnxOpen, BroadcastsOneRowOfAnOpenAxis) {
+  for (const auto& [begin, end] : {std::pair<int64_t, int64_t>{0, 1}, {-1, INT64_MAX}}) {
+    SCOPED_TRACE(begin);
+    const Model model{
+        {ints("begin", {begin}), ints("end", {end}), ints("axis", {1}),
+         node("Slice", {"x", "begin", "end", "axis"}, {"row"}), node("Sub", {"x", "row"}, {"y"})},
+        input_of("x", {"b", "t", "3"}),
+        {"y", "row"}};
+    const ImportedModel open = import_bytes(model.file(), "m.onnx",
+                                            {.keeps_open = [](const std::string&) { return true; },
+                                             .least_size = [](const std::string&) { return int64_t{1}; }});
+    const auto* results = open.module->functions.at("main")->body.as<relay::Tuple>();
+    ASSERT_TRUE(results);
+    EXPECT_EQ(relay::print(results->items[1]->checked_type), "Tensor[(b, 1, 3), float32]");
+    for (const Shapes& shapes : {Shapes{{"x", {2, 5, 3}}}, Shapes{{"x", {1, 1, 3}}}})
+      expect_equal(run_at(open, shapes),
+                   run_at(import_bytes(model.file(), "m.onnx", {.shapes = shapes}), shapes));
+  }
+}
+
 /// Which is 1 or that number: what follows needs the number.
 TEST(OnnxOpen, ExpandsAnOpenAxisToANumber) {
   const Model model{

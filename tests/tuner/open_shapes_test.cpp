@@ -69,6 +69,13 @@ const std::vector<OpenModel>& models() {
       {"SoftmaxOfOpenRows",
        "def @main[n, m](%x: Tensor[(n, m), float32]) { nn.softmax(%x) }",
        {{{1, 1}}, {{3, 17}}, {{20, 33}}}},
+      {"FromTheFirstRow",
+       "def @main[n](%x: Tensor[(n, 4), float32], %y: Tensor[(n, 3, 4), float32]) {"
+       " %0 = strided_slice(%x, begin=[0], end=[1], axes=[0]);"
+       " %1 = strided_slice(%y, begin=[0], end=[1], axes=[0]);"
+       " (subtract(%x, %0), maximum(%0, nn.relu(%x)), where(less(%0, %x), %0, %x),"
+       " nn.batch_matmul(%y, %1), nn.batch_matmul(%1, %y)) }",
+       {{{1, 4}, {1, 3, 4}}, {{5, 4}, {5, 3, 4}}, {{70, 4}, {70, 3, 4}}, {{0, 4}, {0, 3, 4}}}},
       {"ChosenOfNone",
        "def @main[n](%x: Tensor[(3, 0), float32], %i: Tensor[(2, n), float32], %u: Tensor[(3, n), float32]) {"
        " %0 = cast(%u, dtype=\"int64\"); %1 = cast(%i, dtype=\"int64\");"

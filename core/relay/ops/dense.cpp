@@ -3,6 +3,7 @@
 
 #include "core/arith/simplify.h"
 #include "core/relay/ops/families.h"
+#include "core/relay/ops/open_extents.h"
 #include "core/relay/ops/rule.h"
 
 namespace lathe::relay::ops {
@@ -223,7 +224,7 @@ Expr element(const Buffer& buffer, Vars batch, const Expr& row, const Expr& colu
   size_t rank = buffer->shape.size(), offset = batch.size() - (rank - 2);
   std::vector<Expr> indices;
   for (size_t d = 0; d + 2 < rank; ++d)
-    indices.push_back(is_int(buffer->shape[d], 1) ? Expr(0) : Expr(batch[offset + d]));
+    indices.push_back(is_repeated(buffer->shape[d]) ? Expr(0) : Expr(batch[offset + d]));
   indices.push_back(transposed ? column : row);
   indices.push_back(transposed ? row : column);
   return load(buffer, indices);

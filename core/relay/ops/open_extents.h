@@ -12,5 +12,10 @@ void require_in_runs(RelationContext& c, const lathe::Expr& a, const lathe::Expr
 void require_at_least(RelationContext& c, const lathe::Expr& extent, int64_t least);
 /// States that an extent is a multiple of a number in each run.
 void require_multiple(RelationContext& c, const lathe::Expr& extent, int64_t divisor);
+/// States that `one` has one element in each run where `many` has any, to all of which it is repeated. It may
+/// have none where that has none, as the first row of what is empty.
+void require_one(RelationContext& c, const lathe::Expr& one, const lathe::Expr& many);
+/// Whether broadcasting repeats what is along this dimension: it is 1, or open and no larger.
+bool is_repeated(const lathe::Expr& dim);
 
 }  // namespace lathe::relay::ops

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/arith/simplify.h"
+#include "core/relay/ops/open_extents.h"
 #include "core/tir/text.h"
 
 namespace lathe::relay::ops {
@@ -111,6 +112,9 @@ Shape broadcast_shape(RelationContext& c, const Shape& a, const Shape& b) {
     } else if (as_int(x) && as_int(y)) {
       if (int_value(x) != int_value(y))
         mismatch(c, "shapes {} and {} do not broadcast", describe(a), describe(b));
+    } else if (!x.as<Any>() && !y.as<Any>() && is_repeated(x) != is_repeated(y)) {
+      if (is_repeated(x)) result[offset + i] = y;
+      require_one(c, is_repeated(x) ? x : y, is_repeated(x) ? y : x);
     } else if (!x.as<Any>() && !y.as<Any>()) {
       // A symbol against a number other than 1 is 1 or that number, as `?` is. Of two symbols that are not
       // the same, either may be 1; but two expressions of one size, as those of an image that was made
@@ -202,7 +206,7 @@ Expr at_broadcast(const Buffer& buffer, Vars indices) {
   size_t rank = buffer->shape.size(), offset = indices.size() - rank;
   std::vector<Expr> own;
   for (size_t d = 0; d < rank; ++d)
-    own.push_back(is_int(buffer->shape[d], 1) ? Expr(0) : Expr(indices[offset + d]));
+    own.push_back(is_repeated(buffer->shape[d]) ? Expr(0) : Expr(indices[offset + d]));
   return load(buffer, own);
 }
 
