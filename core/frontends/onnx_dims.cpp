@@ -157,7 +157,11 @@ void OpenDimensions::learn_from(const Value& value) {
       places_.emplace_back(dims[axis], Place{value, static_cast<int64_t>(axis)});
 }
 
-Expr OpenDimensions::fresh() { return var(fmt::format("size{}", fresh_++)); }
+Expr OpenDimensions::fresh() { return fresh_.emplace_back(var(fmt::format("size{}", fresh_.size()))); }
+
+bool OpenDimensions::can_be_settled(const Expr& dim) const {
+  return scopes_ == 0 && dim.as<VarNode>() && std::ranges::find(fresh_, dim) == fresh_.end();
+}
 
 namespace {
 
@@ -201,6 +205,7 @@ void OpenDimensions::Scope::leave() {
   if (!left_) {
     current()->places_.resize(places_);
     current()->sizes_.resize(sizes_);
+    --current()->scopes_;
   }
   left_ = true;
 }

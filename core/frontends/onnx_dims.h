@@ -44,6 +44,9 @@ class OpenDimensions {
   const Place* find(const Expr& dim) const;
   /// A dimension that a run tells.
   Expr fresh();
+  /// Whether it is a number of its own, that inputs tell, and each run comes here: what operators demand of
+  /// it is what it is then, in all of the model (core/relay/passes/settle_dims.h).
+  bool can_be_settled(const Expr& dim) const;
   /// That of as many as a number of the program says: one dimension for numbers that are computed alike.
   Expr size_of(const Value& number);
   Choices& choices() { return choices_; }
@@ -52,7 +55,7 @@ class OpenDimensions {
   /// What is learned in the body of a loop, or in a branch, is forgotten behind it.
   class Scope {
    public:
-    Scope() : places_(current()->places_.size()), sizes_(current()->sizes_.size()) {}
+    Scope() : places_(current()->places_.size()), sizes_(current()->sizes_.size()) { ++current()->scopes_; }
     ~Scope() { leave(); }
     Scope(const Scope&) = delete;
     Scope& operator=(const Scope&) = delete;
@@ -68,7 +71,8 @@ class OpenDimensions {
   Analyzer bounds_;
   std::vector<std::pair<Expr, Place>> places_;
   std::vector<std::pair<Value, Expr>> sizes_;
-  int64_t fresh_ = 0;
+  std::vector<Expr> fresh_;
+  int64_t scopes_ = 0;  // that are open now
   Choices& choices_;
   OpenDimensions* around_;
 };

@@ -582,6 +582,25 @@ TEST(OnnxOpen, WeightsSettleChannels) {
   EXPECT_EQ(model.inputs[0].shape[1], -1);
 }
 
+/// Of channels that no input shows, or that a branch alone convolves, the run sees whether they are as many.
+TEST(OnnxOpen, ConvolutionsTakeChannelsForANumber) {
+  for (const auto& [op, shape] :
+       std::vector<std::pair<std::string, Shape>>{{"Conv", {3, 4, 1, 1}}, {"ConvTranspose", {4, 3, 1, 1}}}) {
+    SCOPED_TRACE(op);
+    const Strings weight = {ints("shape", shape), node("ConstantOfShape", {"shape"}, {"w"})};
+    const ImportedModel shaped =
+        open_model({{weight[0], weight[1], node("Reshape", {"x", "s"}, {"r"}), node(op, {"r", "w"}, {"y"})},
+                    input_of("x", {"n", "8"}) + input_of("s", {"4"}, kInt)});
+    const auto* call = shaped.module->functions.at("main")->body.as<relay::Call>();
+    ASSERT_TRUE(call);
+    EXPECT_EQ(relay::print(call->args[0]->checked_type), "Tensor[(size0, 4, size2, size3), float32]");
+    const Strings joined = {weight[0], weight[1], node("Concat", {"x", "z"}, {"both"}, integer("axis", 1)),
+                            node(op, {"both", "w"}, {"y"})};
+    expect_same_at({joined, input_of("x", {"b", "c", "h", "w"}) + input_of("z", {"b", "d", "h", "w"})},
+                   {{{"x", {2, 1, 3, 2}}, {"z", {2, 3, 3, 2}}}, {{"x", {1, 2, 1, 1}}, {"z", {1, 2, 1, 1}}}});
+  }
+}
+
 /// A size that meets a number in a broadcast is 1 or that: here 1 row would be too few.
 TEST(OnnxOpen, BroadcastsSettleWhatCannotBeOne) {
   const Strings added = {ints("shape", {4, 3}), node("ConstantOfShape", {"shape"}, {"w"}),
