@@ -1,7 +1,10 @@
 // Operators of com.microsoft on weights of few bits: blocks of neighbours share a scale. The weights become
 // integers of one byte each, times their scales: an expression of constants, which whoever compiles it may
 // fold.
+#include <algorithm>
 #include <array>
+#include <numeric>
+#include <optional>
 
 #include "core/arith/simplify.h"
 #include "core/frontends/onnx_arithmetic.h"
@@ -50,10 +53,10 @@ Value with_bias(const Node& node, const Value& value, size_t bias) {
   return node.has(bias) ? plus(value, node.in(bias)) : value;
 }
 
-/// x times the transpose of `weight`, (columns, k), plus input `bias` where there is one.
-Value product(const Node& node, const Value& weight, size_t bias) {
+/// Data times the transpose of `weight`, (columns, k), plus input `bias` where there is one.
+Value product(const Node& node, const Value& data, const Value& weight, size_t bias) {
   const Value columns = transposed(weight, {1, 0});
-  return with_bias(node, converted_as("MatMul", node, {node.in(0), columns})[0], bias);
+  return with_bias(node, converted_as("MatMul", node, {data, columns})[0], bias);
 }
 
 /// Numbers less their zero points in as few bits as hold them.
@@ -63,27 +66,73 @@ Value centred(const Tensor& values, const Value& zeros, int64_t bits) {
   return minus(cast_to(constant(values), wide), cast_to(zeros, wide));
 }
 
+/// The group of each of a column's k numbers, in input i.
+Ints groups_in(const Node& node, size_t i, int64_t k, int64_t blocks) {
+  Ints groups = node.ints_in(i);  // those of padding follow, where they are told
+  if (static_cast<int64_t>(groups.size()) < k) node.reject("groups of {} numbers, of {}", groups.size(), k);
+  groups.resize(static_cast<size_t>(k));
+  for (int64_t group : groups)
+    if (group < 0 || group >= blocks) node.reject("group {} of {}", group, blocks);
+  return groups;
+}
+
+/// Places of numbers, those of a group behind each other, where groups are as long as blocks; else nothing.
+std::optional<Ints> in_blocks(const Ints& groups, int64_t block) {
+  Ints order(groups.size());
+  std::iota(order.begin(), order.end(), 0);
+  const auto group = [&](int64_t place) { return groups[static_cast<size_t>(place)]; };
+  std::ranges::stable_sort(order, {}, group);
+  for (size_t i = 0; i < order.size(); ++i)
+    if (group(order[i]) != static_cast<int64_t>(i) / block) return std::nullopt;
+  return order;
+}
+
+/// Rows of so many bytes whose first ones are at these places of the given rows.
+Tensor reordered(const Tensor& rows, int64_t width, const Ints& order) {
+  Tensor result = rows.clone();
+  const auto* from = rows.as<uint8_t>();
+  auto* to = result.as<uint8_t>();
+  for (int64_t row = 0; row < rows.size(); row += width)
+    for (size_t i = 0; i < order.size(); ++i) to[row + static_cast<int64_t>(i)] = from[row + order[i]];
+  return result;
+}
+
 /// Inputs: data, weights as (columns, blocks, bytes of a block), their scales, zero points, the group of each
-/// of a column's numbers, bias.
+/// of a column's numbers, whose scale and zero point it has (blocks of neighbours without them), bias.
 Values matmul_n_bits(const Node& node) {
   const int64_t k = extent(node, "K"), n = extent(node, "N"), block = extent(node, "block_size"),
                 bits = node.integer("bits", 4);
   if (bits != 2 && bits != 4 && bits != 8) node.reject("weights of {} bits", bits);
-  if (node.has(4)) node.reject("numbers of a block that are no neighbours (g_idx) are not supported");
   const int64_t blocks = divided_up(k, block);
   node.constant_shape({n, blocks, block});
-  const Tensor values = unpacked_input(node, 1, n, blocks * block, bits).reshaped({n, blocks, block});
+  Tensor values = unpacked_input(node, 1, n, blocks * block, bits);
   const Value scales = cast_to(reshape(node.in(2), {n, blocks}), kFloat32);
-  const auto of_blocks = [&](const Value& value) { return reshape(value, {n, blocks, 1}); };
-  if (node.has(3) && node.dtype(3).is_float()) {
-    const Value real = minus(cast_to(constant(values), kFloat32), of_blocks(cast_to(node.in(3), kFloat32)));
-    return {product(node, sliced(reshape(times(real, of_blocks(scales)), {n, blocks * block}), 1, 0, k), 5)};
-  }
-  const Value zeros = node.has(3) ? of_blocks(constant(unpacked_input(node, 3, n, blocks, bits)))
-                                  : scalar(kUInt8, static_cast<double>(1 << (bits - 1)));
-  const Value weight = centred(values, zeros, bits);
-  // Numbers behind the last one have zeros for data.
+  const bool has_real_zeros = node.has(3) && node.dtype(3).is_float();
+  const Value zeros = !node.has(3)     ? scalar(kUInt8, static_cast<double>(1 << (bits - 1)))
+                      : has_real_zeros ? reshape(cast_to(node.in(3), kFloat32), {n, blocks})
+                                       : constant(unpacked_input(node, 3, n, blocks, bits));
   Value data = node.in(0);
+  if (node.has(4)) {
+    const Ints groups = groups_in(node, 4, k, blocks);
+    const std::optional<Ints> order = in_blocks(groups, block);
+    if (!order) {
+      const auto of_numbers = [&](const Value& value) { return taken(value, int_constant(groups), 1); };
+      const Value zero = cast_to(node.has(3) ? of_numbers(zeros) : zeros, kFloat32),
+                  real = minus(sliced(cast_to(constant(values), kFloat32), 1, 0, k), zero);
+      return {product(node, data, times(real, of_numbers(scales)), 5)};
+    }
+    // A sum does not mind the order of its terms: groups of numbers that are neighbours.
+    values = reordered(values, blocks * block, *order);
+    data = taken(data, int_constant(*order), node.rank(0) - 1);
+  }
+  values = values.reshaped({n, blocks, block});
+  const auto of_blocks = [&](const Value& value) { return reshape(value, {n, blocks, 1}); };
+  if (has_real_zeros) {
+    const Value real = times(minus(cast_to(constant(values), kFloat32), of_blocks(zeros)), of_blocks(scales));
+    return {product(node, data, sliced(reshape(real, {n, blocks * block}), 1, 0, k), 5)};
+  }
+  const Value weight = centred(values, node.has(3) ? of_blocks(zeros) : zeros, bits);
+  // Numbers behind the last one have zeros for data.
   if (const int64_t missing = blocks * block - k; missing > 0)
     data = padded_along(data, node.rank(0) - 1, 0, missing, number(data, 0));
   // At the fourth level activations of 8 bits are accurate enough.
@@ -120,7 +169,7 @@ Values matmul_bnb4(const Node& node) {
   for (int64_t i = 0; i < n * k; ++i) to[i] = stands_for[from[i / 2] >> (i % 2 ? 0 : 4) & 15];
   const Value real = times(constant(shares), cast_to(reshape(node.in(2), {blocks, 1}), kFloat32));
   const Value weight = sliced(reshape(real, {blocks * block}), 0, 0, n * k);
-  return {product(node, cast_to(reshape(weight, {n, k}), node.dtype(0)), node.inputs())};
+  return {product(node, node.in(0), cast_to(reshape(weight, {n, k}), node.dtype(0)), node.inputs())};
 }
 
 /// Rows, or what `gather_axis` says, of a table of numbers of few bits; blocks are neighbours along another

@@ -403,6 +403,30 @@ TEST(OnnxContrib, ProductsWithWeightsOfFewBits) {
         values(contrib("MatMulNBits", {x, w, scales, bytes8(zeros, {kColumns * row})}, attributes)[0]),
         Pointwise(IsNear(), expected(zero)));
   }
+  // Groups whose numbers are no neighbours: as long as blocks, and not.
+  constexpr int64_t kDepth = 32, kBlock = 16;
+  for (const bool even : {true, false}) {
+    SCOPED_TRACE(even);
+    std::vector<int32_t> groups;
+    for (int32_t k = 0; k < kDepth; ++k) groups.push_back(even ? k % 2 : k % 3 == 1);
+    std::vector<int> numbers;
+    for (int i = 0; i < kDepth; ++i) numbers.push_back(i * 37 % 101 % 16);
+    const Tensor x = random({1, kDepth}, 1), scales = floats({0.5F, 2}, {2}), zeros = floats({3, 5.5F}, {2});
+    const auto expected = [&](const Tensor& zero) {
+      double sum = 0;
+      for (size_t k = 0; k < groups.size(); ++k)
+        sum +=
+            x.value(static_cast<int64_t>(k)) * scales.value(groups[k]) * (numbers[k] - zero.value(groups[k]));
+      return sum;
+    };
+    const auto ours = [&](const Tensor& zero) {
+      return contrib("MatMulNBits", {x, packed(numbers, 4, {1, 2, 8}), scales, zero, ints32(groups)},
+                     integer("K", kDepth) + integer("N", 1) + integer("block_size", kBlock))[0];
+    };
+    EXPECT_NEAR(ours(zeros).value(0), expected(zeros), 1e-4);
+    EXPECT_NEAR(ours(bytes8({0x73}, {1})).value(0), expected(floats({3, 7}, {2})), 1e-4);
+    EXPECT_NEAR(ours(Tensor()).value(0), expected(floats({8, 8}, {2})), 1e-4);
+  }
   EXPECT_THAT(thrown_by([] {
                 contrib("MatMulNBits", {random({2, 16}, 1), bytes8({1, 2}, {1, 1, 2}), one(1)},
                         integer("K", 16) + integer("N", 1) + integer("block_size", 16));
