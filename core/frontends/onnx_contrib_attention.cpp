@@ -3,6 +3,8 @@
 // Runtime's kernels for CPUs do.)
 #include "core/frontends/onnx_contrib_attention.h"
 
+#include <cmath>
+
 #include "core/arith/simplify.h"
 #include "core/frontends/onnx_arithmetic.h"
 #include "core/frontends/onnx_dims.h"
@@ -41,8 +43,9 @@ Value causal_bias(const Expr& queries, const Expr& keys, const Expr& before, Dat
 
 /// What input i adds to the scores: mask_filter_value where it hides a key. Of the lengths of all sequences,
 /// or their ends and then their beginnings; of numbers for each key, positive where it is seen, of a sequence
-/// or of each of its queries. A query that sees no key sees them all alike.
-Value mask_bias(const Node& node, size_t i, const Dims& scores, DataType dtype) {
+/// or of each of its queries; or of those for all places that queries, which have `before` keys before the
+/// first, and keys may have. A query that sees no key sees them all alike.
+Value mask_bias(const Node& node, size_t i, const Dims& scores, const Expr& before, DataType dtype) {
   const Dims mask = node.dims(i);
   const Expr &batch = scores[0], &keys = scores[3];
   const Value given = cast_to(node.in(i), kInt64), column = counted_along(keys, 3, 4);
@@ -58,6 +61,9 @@ Value mask_bias(const Node& node, size_t i, const Dims& scores, DataType dtype) 
   } else if (mask.size() == 2 || mask.size() == 3) {
     Dims shape{mask[0], 1, mask.size() == 3 ? mask[1] : Expr(1), mask.back()};
     kept = of_keys(emit("greater", {reshape_to(given, shape), scalar(kInt64, 0)}), keys);
+  } else if (mask.size() == 4 && is_int(mask[1], 1) && prove_equal(mask[2], mask[3])) {
+    const Value rows = sliced_by(sliced_by(given, 2, {before, scores[2]}), 3, {0, keys});
+    kept = emit("greater", {with_dims(rows, {mask[0], 1, scores[2], keys}), scalar(kInt64, 0)});
   } else {
     node.reject("a mask of type {} is not supported", relay::print(node.in(i)->checked_type));
   }
@@ -72,12 +78,29 @@ Value attended_heads(const Node& node, Attention a, std::optional<size_t> mask, 
   const Dims queries = dims_of(a.queries), keys = dims_of(a.keys);
   if (const double scale = node.real("scale", 0); scale != 0) a.scale = scale;
   if (mask && node.has(*mask))
-    a.bias = mask_bias(node, *mask, {queries[0], queries[1], queries[2], keys[2]}, dtype);
+    a.bias = mask_bias(node, *mask, {queries[0], queries[1], queries[2], keys[2]}, before, dtype);
   if (summand && node.has(*summand))
     a.bias = added(a.bias, of_keys(cast_to(node.in(*summand), dtype), keys[2]));
   if (node.integer("unidirectional", 0) != 0 && !is_int(queries[2], 1))
     a.bias = added(a.bias, causal_bias(queries[2], keys[2], before, dtype));
   return heads_joined(attend(a).result);
+}
+
+/// Angles of so many places from `before` on, for heads of this size: i-th pairs are turned by
+/// 10000^(-2 i / dim) from one place to the next.
+Angles angles_of_places(const Node& node, const Expr& length, const Expr& before, const Expr& size) {
+  const int64_t all = as_int(size) ? int_value(size) : 0, given = node.integer("rotary_embedding_dim", 0),
+                dim = given > 0 ? given : all;
+  if (dim < 2 || dim > all || dim % 2) node.reject("{} numbers to turn of heads of {}", dim, all);
+  Tensor steps({1, dim / 2}, kFloat32);
+  for (int64_t i = 0; i < dim / 2; ++i)
+    steps.set(i, std::pow(10000, -2 * static_cast<double>(i) / static_cast<double>(dim)));
+  const Value places = cast_to(plus(counted_along(length, 0, 2), number_of(before)), kFloat32),
+              angles = times(places, constant(steps));
+  const auto of_pairs = [&](const char* f) {
+    return reshape_to(emit(f, {angles}), {1, 1, length, Expr(dim / 2)});
+  };
+  return {of_pairs("cos"), of_pairs("sin")};
 }
 
 }  // namespace
@@ -87,12 +110,16 @@ Values attention_of_projections(const Node& node, const Projections& of) {
   Value q = heads_apart(of.queries, heads), k = heads_apart(of.keys, heads),
         v = heads_apart(of.values, heads);
   Value present;
-  Expr before = 0;
+  const Dims past = of.past ? dims_of(of.past) : Dims{};  // (2, batch, heads, length, size)
+  if (of.past && (past.size() != 5 || !is_int(past[0], 2)))
+    node.reject("a past of type {}", relay::print(of.past->checked_type));
+  const Expr before = of.past ? past[3] : Expr(0);
+  if (node.integer("do_rotary", 0) != 0) {
+    const Dims shape = dims_of(q);
+    const Angles angles = angles_of_places(node, shape[2], before, shape[3]);
+    q = turned(q, angles), k = turned(k, angles);
+  }
   if (of.past) {
-    const Dims past = dims_of(of.past);  // (2, batch, heads, length, size)
-    if (past.size() != 5 || !is_int(past[0], 2))
-      node.reject("a past of type {}", relay::print(of.past->checked_type));
-    before = past[3];
     const auto with_past = [&](int64_t which, const Value& now) {
       const Value then =
           reshape_to(sliced(of.past, 0, which, which + 1), {past[1], past[2], past[3], past[4]});
@@ -130,7 +157,6 @@ namespace {
 /// past (2, batch, heads, length, size), what is added to the scores.
 Values attention(const Node& node) {
   if (node.has(6)) node.reject("a past in the buffer of the present is not supported");
-  if (node.integer("do_rotary", 0) != 0) node.reject("do_rotary is not supported");
   Value product = converted_as("MatMul", node, {node.in(0), node.in(1)})[0];
   if (node.has(2)) product = plus(product, node.in(2));
   Projections of = split_projections(node, product);

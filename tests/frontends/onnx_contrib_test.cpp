@@ -203,7 +203,10 @@ TEST(OnnxContrib, AttentionOfProjections) {
   const Tensor rows = tensor_of(std::vector<int32_t>{1, 1, 1, 1, 1, 0}, {2, 3}, kInt32);
   Tensor squares({2, 3, 3}, kInt32);
   for (int64_t i = 0; i < 18; ++i) squares.set(i, i < 9 || i % 3 < 2);
-  for (const Tensor& mask : {ints32({3, 2}), ints32({3, 2, 0, 0}), rows, squares}) {
+  // One for all places there may be.
+  Tensor all_places({2, 1, 5, 5}, kInt32);
+  for (int64_t i = 0; i < 50; ++i) all_places.set(i, i < 25 || i % 5 < 2);
+  for (const Tensor& mask : {ints32({3, 2}), ints32({3, 2, 0, 0}), rows, squares, all_places}) {
     SCOPED_TRACE(shape_text(mask.shape()));
     expect_equal(contrib("Attention", {p.x, p.w, p.b, mask}, heads), {expected});
   }
@@ -218,6 +221,35 @@ TEST(OnnxContrib, AttentionOfProjections) {
   EXPECT_THAT(thrown_by([&] { contrib("Attention", {p.x, p.w, p.b}); }), HasSubstr("num_heads is 0"));
 }
 
+TEST(OnnxContrib, AttentionTurnsQueriesAndKeysByTheirPlaces) {
+  // 2 heads of 4 numbers, or 2 pairs.
+  const Tensor x = random({2, 3, 5}, 1), w = random({5, 24}, 2), b = random({24}, 3);
+  const std::string heads = integer("num_heads", 2) + integer("unidirectional", 1);
+  const Tensor product = run("Add", {run("MatMul", {x, w})[0], b})[0];
+  const auto part = [&](int64_t i) {
+    return run("Slice", {product, longs({8 * i}), longs({8 * i + 8}), longs({2})})[0];
+  };
+  Tensor cosines({3, 2}, kFloat32), sines({3, 2}, kFloat32);
+  for (int64_t i = 0; i < 6; ++i) {
+    const double angle = static_cast<double>(i / 2) * (i % 2 ? 0.01 : 1);
+    cosines.set(i, std::cos(angle)), sines.set(i, std::sin(angle));
+  }
+  const auto turned = [&](const Tensor& heads_of) {
+    return contrib("RotaryEmbedding", {heads_of, longs({0}), cosines, sines}, integer("num_heads", 2))[0];
+  };
+  const Tensor expected =
+      standard_attention({turned(part(0)), turned(part(1)), part(2)}, 2, integer("is_causal", 1));
+  const std::string rotary = heads + integer("do_rotary", 1);
+  expect_equal(contrib("Attention", {x, w, b}, rotary), {expected});
+  const std::vector<Tensor> first = contrib("Attention", {places(x, 0, 2), w, b}, rotary, 2);
+  expect_equal({contrib("Attention", {places(x, 2, 3), w, b, Tensor(), first[1]}, rotary, 2)[0]},
+               {places(expected, 2, 3)});
+  EXPECT_THAT(thrown_by([&] {
+                contrib("Attention", {x, w, b}, rotary + integer("rotary_embedding_dim", 6));
+              }),
+              HasSubstr("6 numbers to turn of heads of 4"));
+}
+
 TEST(OnnxContrib, AttentionKeepsKeysAndValues) {
   const Projected p;
   const std::string heads = integer("num_heads", 2) + integer("unidirectional", 1);
@@ -229,6 +261,13 @@ TEST(OnnxContrib, AttentionKeepsKeysAndValues) {
                                            heads, 2);
   expect_equal({last[1]}, {all[1]});
   expect_equal({last[0]}, {places(all[0], 2, 3)});
+  // The row of a mask is that of the query's place among all.
+  Tensor seen({2, 1, 4, 4}, kInt32);
+  for (int64_t i = 0; i < 32; ++i) seen.set(i, i % 4 <= i / 4 % 4);
+  const std::string both_ways = integer("num_heads", 2);
+  expect_equal({contrib("Attention", {places(p.x, 2, 3), p.w, p.b, seen, first[1]}, both_ways, 2)[0],
+                contrib("Attention", {p.x, p.w, p.b, seen}, both_ways)[0]},
+               {places(all[0], 2, 3), all[0]});
 }
 
 TEST(OnnxContrib, MultiHeadAttention) {
