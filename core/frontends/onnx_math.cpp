@@ -120,11 +120,15 @@ Values clip(const Node& node) {
   return {clipped(node.in(0), node.has(1) ? node.in(1) : Value(), node.has(2) ? node.in(2) : Value())};
 }
 
-/// The standard leaves open what becomes of a real number that a short integer does not hold. NumPy and ONNX
-/// Runtime take the last bits of the 32 that processors convert to, so that -1 as uint8 is 255.
+/// The standard leaves open what becomes of a real number that an integer does not hold. NumPy and ONNX
+/// Runtime take the last bits of the 32 or 64 that processors convert to, so that -1 as uint8 is 255.
 Value converted(const Value& value, DataType dtype) {
-  const bool narrows = type_of(value).dtype.is_float() && dtype.is_int() && dtype.bits < 32;
-  return cast_to(narrows ? cast_to(value, kInt32) : value, dtype);
+  if (!type_of(value).dtype.is_float() || !dtype.is_int()) return cast_to(value, dtype);
+  if (dtype.bits < 32) return cast_to(cast_to(value, kInt32), dtype);
+  if (dtype.code != TypeCode::kUInt) return cast_to(value, dtype);
+  const Value wrapped = cast_to(cast_to(value, kInt64), dtype);
+  if (dtype.bits == 32) return wrapped;
+  return choose(less(value, number(value, 0)), wrapped, cast_to(value, dtype));
 }
 
 Values cast(const Node& node) {

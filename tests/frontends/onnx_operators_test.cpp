@@ -335,13 +335,17 @@ TEST(OnnxOperators, ResizesThatDoNotFitAreErrors) {
               HasSubstr("an image of 30 dimensions, must have 24 at most"));
 }
 
-TEST(OnnxOperators, CastsToShortIntegersWrap) {
+TEST(OnnxOperators, CastsToIntegersWrap) {
   const Tensor x = floats({300, -1, -129.5F, 65543, 12.9F}, {5});
   const auto to = [&](int64_t type) { return values(run("Cast", {x}, bytes::integer("to", type))[0]); };
   EXPECT_THAT(to(2), ElementsAre(44, 255, 127, 7, 12));       // uint8
   EXPECT_THAT(to(3), ElementsAre(44, -1, 127, 7, 12));        // int8
   EXPECT_THAT(to(5), ElementsAre(300, -1, -129, 7, 12));      // int16
   EXPECT_THAT(to(6), ElementsAre(300, -1, -129, 65543, 12));  // int32
+  EXPECT_THAT(to(12), ElementsAre(300, 4294967295, 4294967167, 65543, 12));
+  const Tensor wide = run("Cast", {floats({1e19F, -1, -129.5F}, {3})}, bytes::integer("to", 13))[0];
+  EXPECT_THAT(std::vector<uint64_t>(wide.as<uint64_t>(), wide.as<uint64_t>() + 3),
+              ElementsAre(9999999980506447872U, UINT64_MAX, UINT64_MAX - 128));
 }
 
 TEST(OnnxOperators, LoopsAreUnrolled) {
