@@ -4,6 +4,9 @@
 #include <cstdlib>
 #include <cstring>
 #include <limits>
+#include <type_traits>
+
+#include "core/support/saturating_int.h"
 
 namespace lathe {
 
@@ -132,7 +135,12 @@ void Tensor::set(int64_t i, double value) {
   }
   with_type(dtype_, data_, [&](auto* p) {
     using T = std::remove_reference_t<decltype(*p)>;
-    p[i] = dtype_.is_bool() ? static_cast<T>(value != 0) : static_cast<T>(value);
+    if (dtype_.is_bool())
+      p[i] = static_cast<T>(value != 0);
+    else if constexpr (std::is_integral_v<T>)
+      p[i] = static_cast<T>(saturating_int(dtype_, value));
+    else
+      p[i] = static_cast<T>(value);
   });
 }
 

@@ -17,6 +17,20 @@ TEST(DataTypeText, RoundTrip) {
     EXPECT_FALSE(parse_dtype(text)) << text;
 }
 
+TEST(TensorElements, RealNumbersThatAnIntegerDoesNotHoldBecomeTheNearest) {
+  const auto stored = [](DataType dtype, double value) {
+    Tensor tensor({1}, dtype);
+    tensor.set(0, value);
+    return tensor.integer(0);
+  };
+  EXPECT_EQ(stored(kInt8, 1e300), 127);
+  EXPECT_EQ(stored(kInt8, -129), -128);
+  EXPECT_EQ(stored(kUInt8, -1), 0);
+  EXPECT_EQ(stored(kInt64, 1e300), INT64_MAX);
+  EXPECT_EQ(stored(kInt64, NAN), 0);
+  EXPECT_EQ(stored(kInt32, -2.9), -2);
+}
+
 TEST(Half, RoundTripsEveryValue) {
   for (uint32_t bits = 0; bits < 65536; ++bits) {
     float value = half_to_float(static_cast<uint16_t>(bits));
