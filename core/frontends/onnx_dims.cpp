@@ -317,6 +317,14 @@ Value with_dims(const Value& value, const std::vector<Expr>& dims) {
   return same ? value : emit("reshape_like", {value, of_shape(dims)});
 }
 
+Value of_extent(const Value& value, int64_t axis, int64_t extent) {
+  std::vector<Expr> dims = dims_of(value);
+  Expr& dim = dims.at(static_cast<size_t>(axis));
+  if (as_int(dim) || OpenDimensions::current()->can_be_settled(dim)) return value;
+  dim = extent;
+  return with_dims(value, dims);
+}
+
 Value repeated_to(const Value& value, const std::vector<Expr>& dims) {
   std::vector<int64_t> numbers;
   for (const Expr& dim : dims) {

@@ -108,6 +108,10 @@ Value settled(const Value& value);
 /// `value`, whose dimensions must be these: what types cannot tell is checked by the run.
 Value with_dims(const Value& value, const std::vector<Expr>& dims);
 
+/// `value`, whose axis is so long. Where only the run can see that, as of a reshape by numbers that it
+/// computes, it does so here, and what follows takes the extent for a number.
+Value of_extent(const Value& value, int64_t axis, int64_t extent);
+
 /// Constants with handles as tensors that have the numbers when the model runs; other values as they are.
 /// Throws Error for a dimension that no tensor tells.
 Value as_data(const Value& value);

@@ -16,18 +16,6 @@
 namespace lathe::onnx {
 using relay::Ints;
 
-namespace {
-/// Input 0, of so many channels. Where only the run can see that, as of a reshape by numbers that it
-/// computes, it does so here: the convolution, which is made for few rows and for many, takes channels for a
-/// number.
-Value data_of_channels(const Node& node, int64_t channels) {
-  std::vector<Expr> dims = dims_of(node.in(0));
-  if (as_int(dims[1]) || OpenDimensions::current()->can_be_settled(dims[1])) return node.in(0);
-  dims[1] = channels;
-  return with_dims(node.in(0), dims);
-}
-}  // namespace
-
 ConvOperands conv_operands(const Node& node, size_t weight, const Value& zero,
                            std::optional<DataType> out_dtype) {
   Window w = window_of(node, weight);
@@ -37,7 +25,8 @@ ConvOperands conv_operands(const Node& node, size_t weight, const Value& zero,
   attrs->channels = node.shape(weight)[0];
   attrs->kernel_size = w.kernel;
   attrs->out_dtype = out_dtype;
-  const Value data = data_of_channels(node, node.shape(weight)[1] * attrs->groups);
+  // Kernels are made for few rows and for many: channels that they took for open would be as few.
+  const Value data = of_extent(node.in(0), 1, node.shape(weight)[1] * attrs->groups);
   return {framed(data, w, zero), seal(std::move(attrs))};
 }
 
@@ -84,7 +73,7 @@ Values conv_transpose(const Node& node) {
   auto attrs = make<relay::ConvTransposeAttrs>(w.strides, w.padding, output_padding, w.dilation, groups,
                                                weight[1] * groups, w.kernel);
   const char* op = by_rank(w.rank, {"nn.conv1d_transpose", "nn.conv2d_transpose", "nn.conv3d_transpose"});
-  return {with_bias(node, emit(op, {data_of_channels(node, weight[0]), node.in(1)}, attrs), 2)};
+  return {with_bias(node, emit(op, {of_extent(node.in(0), 1, weight[0]), node.in(1)}, attrs), 2)};
 }
 
 /// By the mean and variance of the batch, which also move the running ones. These may be of another type than

@@ -74,9 +74,17 @@ relay::Attrs scale_attrs(const Node& node, DataType out_dtype) {
   return make<relay::QuantizeAttrs>(out_dtype, rank == 0 ? 0 : node.axis(axis, rank));
 }
 
+/// Input 0, whose axis is as long as the scale where that has a number for each element.
+Value scaled_input(const Node& node) {
+  if (node.rank(0) == 0 || is_one_number(node.in(1)) || node.rank(1) != 1) return node.in(0);
+  const int64_t* extent = as_int(node.dims(1)[0]);
+  return extent ? of_extent(node.in(0), node.axis(node.integer("axis", 1), node.rank(0)), *extent)
+                : node.in(0);
+}
+
 Values quantize_linear(const Node& node) {
   Value zero = zero_point(node, 2, kUInt8);
-  Value x = cast_to(node.in(0), kFloat32), scale = cast_to(parameter(node.in(1)), kFloat32);
+  Value x = cast_to(scaled_input(node), kFloat32), scale = cast_to(parameter(node.in(1)), kFloat32);
   DataType dtype = type_of(zero).dtype;
   if (!node.has(2) && node.integer("output_dtype", 0) != 0)
     dtype = dtype_from(static_cast<int32_t>(node.integer("output_dtype", 0)));
@@ -108,7 +116,8 @@ Values dequantize_linear(const Node& node) {
     return {cast_to(call("multiply", {real, along_its_axis(node, 1)}), type_of(node.in(1)).dtype)};
   }
   Value zero = zero_point(node, 2, node.dtype(0)), scale = parameter(node.in(1));
-  Value real = call("qnn.dequantize", {node.in(0), cast_to(scale, kFloat32), zero}, scale_attrs(node, kInt8));
+  Value real =
+      call("qnn.dequantize", {scaled_input(node), cast_to(scale, kFloat32), zero}, scale_attrs(node, kInt8));
   return {cast_to(real, type_of(scale).dtype)};
 }
 

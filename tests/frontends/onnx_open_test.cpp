@@ -234,6 +234,12 @@ TEST(OnnxOpen, QuantizesByAnOpenAxis) {
       nodes, input_of("x", {"b", "t", "6"}) + input_of("scale", {"t"}) + input_of("zero", {"t"}, kByte)};
   expect_same_at(model, {{{"x", {1, 1, 6}}, {"scale", {1}}, {"zero", {1}}},
                          {{"x", {2, 5, 6}}, {"scale", {5}}, {"zero", {5}}}});
+  // That there are as many as scales only the run can see here.
+  const ImportedModel shaped =
+      open_model({{node("Reshape", {"x", "s"}, {"r"}), node("QuantizeLinear", {"r", "scale"}, {"y"})},
+                  input_of("x", {"n", "8"}) + input_of("s", {"3"}, kInt) + input_of("scale", {"4"})});
+  EXPECT_EQ(relay::print(shaped.module->functions.at("main")->body->checked_type),
+            "Tensor[(size0, 4, size2), uint8]");
 }
 
 TEST(OnnxOpen, SplitsAlongAnOpenAxis) {
