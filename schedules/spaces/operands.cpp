@@ -9,6 +9,8 @@
 //     [n / lanes, .., k / 4, n % lanes, k % 4], the broadcast one is read where it lies when its groups are
 //     whole rows, else packed too.
 #include <algorithm>
+#include <bit>
+#include <numeric>
 
 #include "core/support/error.h"
 #include "core/tir/machine.h"
@@ -86,7 +88,7 @@ struct Inner {
 
 /// Packs what `block` reads of `buffer`: vectors of neighbours along the first of `inner`, one after another
 /// in the order in which the reduction takes them; along the second, groups of neighbours in each lane.
-void pack(Schedule& s, BlockHandle block, const Buffer& buffer, const std::vector<Inner>& inner) {
+BlockHandle pack(Schedule& s, BlockHandle block, const Buffer& buffer, const std::vector<Inner>& inner) {
   BlockHandle copy = reindexed(s, block, buffer);
   const Buffer packed = s[copy]->writes[0].buffer;
   std::vector<int64_t> axes, parts, places;
@@ -105,6 +107,30 @@ void pack(Schedule& s, BlockHandle block, const Buffer& buffer, const std::vecto
   axes.insert(axes.end(), parts.begin(), parts.end());
   axes.insert(axes.end(), places.begin(), places.end());
   s.transform_layout(copy, 0, axes);
+  return copy;
+}
+
+/// The loops of a copy that packs rows which lie as vectors need them: some vectors of a row beside each
+/// other, a whole line or two, go to as many places, each of which goes on in the next row.
+void copy_in_vectors(Schedule& s, BlockHandle copy, int64_t width, const Target& target) {
+  constexpr int64_t kBeside = 4;
+  const Ref<Block> block = s[copy];
+  const std::vector<Expr>& from = loads_of(block->body.as<Store>()->value)[0]->indices;
+  std::vector<LoopHandle> loops = s.get_loops(copy), order;
+  size_t row = loops.size();
+  for (size_t i = 0; i < loops.size(); ++i)
+    if (is_contiguous(from, block->iters[i].var)) row = i;
+  CHECK(row < loops.size(), "the copy of {} does not go along its rows", block->name);
+  std::vector<LoopHandle> parts = s.split(loops[row], {kInferred, kBeside, width});
+  order.push_back(parts[0]);
+  for (size_t i = 0; i < loops.size(); ++i)
+    if (i != row) order.push_back(loops[i]);
+  const std::vector<LoopHandle> outer = order;
+  order.insert(order.end(), {parts[1], parts[2]});
+  s.reorder(order);
+  s.unroll(parts[1]);
+  s.vectorize(parts[2]);
+  if (pays_in_parallel(iterations(*block), target)) run_parallel(s, outer, target);
 }
 
 /// Copies what `block` reads of `buffer` into rows along `row`.
@@ -219,7 +245,8 @@ void fill_lanes(Schedule& s, const Block& block, size_t last, size_t group, int6
     BlockHandle handle = s.get_block(block.name);
     s.pad_einsum(handle, multiples);
     inline_elementwise(s);
-    return pack(s, handle, reading.buffer, {{lane, width}, {place, int_value(block.iters[group].extent)}});
+    pack(s, handle, reading.buffer, {{lane, width}, {place, int_value(block.iters[group].extent)}});
+    return;
   }
 }
 
@@ -240,6 +267,33 @@ bool separate_factors(Schedule& s, const Block& block, const Var& lane) {
     return true;
   }
   return false;
+}
+
+/// Whether to copy rows that lie as vectors need them, but share sets of the caches: of a matrix of 1024
+/// columns the second-level cache, of 1 MiB, holds 256 rows of any narrow panel. The copy costs a product or
+/// two of each element.
+bool pays_packing_rows(const Block& block, const Reading& reading, const Target& target) {
+  constexpr int64_t kFewestProducts = 64, kRows = 64, kWays = 16;
+  const int64_t element = reading.buffer->dtype.bytes(),
+                row = int_value(reading.buffer->shape.back()) * element;
+  const Region& read = *std::find_if(block.reads.begin(), block.reads.end(),
+                                     [&](const Region& r) { return r.buffer == reading.buffer; });
+  int64_t rows = 1, products = 1;  // of one matrix of a batch; of each element
+  for (const BlockIter& iter : block.iters) {
+    const bool varies = std::any_of(read.ranges.begin(), read.ranges.end(),
+                                    [&](const Range& r) { return uses_var(r.min, iter.var.get()); });
+    if (!varies) products *= int_value(iter.extent);
+    if (varies && iter.kind == IterKind::kReduce) rows *= int_value(iter.extent);
+  }
+  const auto sets = static_cast<int64_t>(
+      std::bit_floor(static_cast<uint64_t>(std::max<int64_t>(target.l2_bytes / kLineBytes / kWays, 1))));
+  const int64_t held = kWays * sets / std::gcd(row / kLineBytes, sets);
+  if (rows < 2 * held || products < kFewestProducts || row / element % target.lanes() != 0 ||
+      repeats_elements(block, reading.buffer))
+    return false;
+  std::vector<int64_t> addresses;
+  for (int64_t i = 0; i < kRows; ++i) addresses.push_back(i * row);
+  return conflicting_lines(target, addresses) > kRows / 2;
 }
 
 /// prepare_operands() of that reduction, of which variable `last` is that of the output's last dimension.
@@ -302,10 +356,14 @@ bool prepare(Schedule& s, const Ref<Block>& block, size_t last, const Target& ta
     if (reading.contiguous) {
       // Rows of one vector lie one after another already.
       bool rows = int_value(reading.buffer->shape.back()) > width;
-      if (!rows || !is_constant_param(s.func(), reading.buffer)) continue;
+      const bool is_constant = is_constant_param(s.func(), reading.buffer);
+      if (!rows || (!is_constant && !pays_packing_rows(*block, reading, target))) continue;
       bool heuristic = policy.decide == Decide::kHeuristic;
       IntHandle packs = s.sample_categorical({0, 1}, heuristic ? Decision{1} : Decision{});
       if (s[packs] == 0) continue;
+      const BlockHandle copy = pack(s, handle, reading.buffer, {{lane, width}});
+      if (!is_constant) copy_in_vectors(s, copy, width, target);
+      continue;
     }
     pack(s, handle, reading.buffer, {{lane, width}});
   }
