@@ -284,6 +284,38 @@ def powers_of_two():
         model(f'{kind}_product', 'MatMul', [[256, matrix[0]], [*matrix]])
 
 
+def large():
+    """More bytes than caches hold, or an image or vocabulary of full size."""
+
+    def conv(name, x, w, op='Conv', **attributes):
+        model(f'large_{name}', op, [x], [weights(*w)], **attributes)
+
+    conv('conv_3x3', [1, 64, 512, 512], [64, 64, 3, 3], pads=[1] * 4)
+    conv('conv_5x5', [1, 32, 300, 400], [32, 32, 5, 5], pads=[2] * 4)
+    conv('conv_first', [1, 3, 1024, 1024], [32, 3, 3, 3], pads=[1] * 4)
+    conv('conv_1x1_batch', [32, 256, 56, 56], [64, 256, 1, 1])
+    conv('depthwise_batch', [16, 144, 56, 56], [144, 1, 3, 3], pads=[1] * 4, group=144)
+    conv('conv_transpose', [1, 64, 256, 256], [64, 32, 4, 4], 'ConvTranspose', strides=[2, 2], pads=[1] * 4)
+    model('large_max_pool', 'MaxPool', [[16, 64, 112, 112]], kernel_shape=[3, 3], strides=[2, 2], pads=[1] * 4)
+    for name, scale in (('up', 2), ('down', 0.25)):
+        model(f'large_resize_{name}', 'Resize', [[1, 3, 540, 960]], [None, np.array([1, 1, scale, scale], 'f4')], mode='linear')
+    model('large_product', 'MatMul', [[2048, 2048]], [weights(2048, 2048)])
+    model('large_product_at_run_time', 'MatMul', [[1500, 1500], [1500, 1500]])
+    model('large_add', 'Add', [[4096, 4096], [4096, 4096]])
+    model('large_concat', 'Concat', [[8, 64, 128, 128], [8, 64, 128, 128]], axis=1)
+    model('large_transpose', 'Transpose', [[4096, 4096]], perm=(1, 0))
+    model('large_transpose_odd', 'Transpose', [[3000, 3700]], perm=(1, 0))
+    model('large_softmax', 'Softmax', [[4096, 4096]], axis=-1)
+    model('large_softmax_vocabulary', 'Softmax', [[64, 50257]], axis=-1)
+    model('large_arg_max_vocabulary', 'ArgMax', [[128, 50257]], outputs=[T.INT64], axis=-1)
+    model('large_top_k_vocabulary', 'TopK', [[8, 50257]], [ints(50)], [T.FLOAT, T.INT64], axis=-1)
+    model('large_layer_norm', 'LayerNormalization', [[8192, 1024]], [weights(1024), weights(1024)])
+    model('large_instance_norm', 'InstanceNormalization', [[2, 64, 512, 512]], [weights(64), weights(64)])
+    model('large_sum_of_columns', 'ReduceSum', [[8192, 2048]], [ints(0)])
+    model('large_mean', 'ReduceMean', [[4096, 4096]])
+    model('large_cumulative_sum', 'CumSum', [[64, 100000]], [np.array(1)])
+
+
 def written(folder, name, open_axes):
     op, operands, outputs, opset, domain, attributes = MODELS[name]
     given, held, names = [], [], []
@@ -336,4 +368,4 @@ def main(families, usage):
 
 
 if __name__ == '__main__':
-    main((convolutions, windows, rows, products, moves, elements, forms, powers_of_two), __doc__)
+    main((convolutions, windows, rows, products, moves, elements, forms, powers_of_two, large), __doc__)

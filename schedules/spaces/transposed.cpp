@@ -210,9 +210,11 @@ bool rows_conflict(const Buffer& buffer, const std::vector<Expr>& indices, const
 /// The variable that moves `store` from one row to the next where `along` runs along rows; none where another
 /// index does, too.
 std::optional<size_t> next_row(const Block& block, const Store& store, const Var& along) {
-  for (size_t d = 1; d < store.indices.size(); ++d)
-    for (size_t i = 0; store.indices[d].same_as(along.get()) && i < block.iters.size(); ++i)
+  for (size_t d = 1; d < store.indices.size(); ++d) {
+    if (!store.indices[d].same_as(along.get())) continue;
+    for (size_t i = 0; i < block.iters.size(); ++i)
       if (store.indices[d - 1].same_as(block.iters[i].var.get())) return i;
+  }
   return std::nullopt;
 }
 
