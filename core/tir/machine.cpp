@@ -4,6 +4,7 @@
 #include <bit>
 #include <charconv>
 #include <cmath>
+#include <numeric>
 #include <set>
 #include <vector>
 
@@ -319,6 +320,14 @@ double memory_rate(const Target& target, double streams) {
   return one * std::min(1.0, machine.streams / streams);
 }
 
+namespace {
+/// Sets of a cache: a power of two, whatever the two numbers say together.
+int64_t sets_of(int64_t bytes, int64_t ways) {
+  return static_cast<int64_t>(
+      std::bit_floor(static_cast<uint64_t>(std::max<int64_t>(bytes / kLineBytes / ways, 1))));
+}
+}  // namespace
+
 /// A set of the cache is chosen by the line's address modulo the number of sets.
 double conflicting_lines(const Target& target, std::span<const int64_t> addresses) {
   // More than fit put out each other, not only the ones that came first: twice as many as are too many, at
@@ -327,9 +336,7 @@ double conflicting_lines(const Target& target, std::span<const int64_t> addresse
   // An L1 cache is indexed by the address: sets are bytes / line / ways.
   // A user may give any number above 0; of less than one line a set is none, and there is no dividing by it.
   const double ways = std::max(machine_of(target).l1_ways, 1.0);
-  // They are a power of two, whatever the two numbers say together.
-  const auto sets = static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(
-      std::max<int64_t>(target.l1_bytes / kLineBytes / static_cast<int64_t>(ways), 1))));
+  const int64_t sets = sets_of(target.l1_bytes, static_cast<int64_t>(ways));
   std::set<int64_t> lines;
   for (int64_t address : addresses) lines.insert(address / kLineBytes);
   std::map<int64_t, double> in_set;
@@ -338,6 +345,12 @@ double conflicting_lines(const Target& target, std::span<const int64_t> addresse
   for (const auto& [set, count] : in_set)
     if (count > ways) conflicting += std::min(count, kPutOut * (count - ways));
   return conflicting;
+}
+
+int64_t rows_within_l2(const Target& target, int64_t row_bytes) {
+  constexpr int64_t kWays = 16;
+  const int64_t sets = sets_of(target.l2_bytes, kWays);
+  return kWays * sets / std::gcd(row_bytes / kLineBytes, sets);
 }
 
 bool stays_in_l2(const Target& target, double bytes, double part) {

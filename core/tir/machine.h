@@ -128,6 +128,10 @@ inline constexpr double kL2OfStreams = 0.5, kL2OfTiles = 0.75, kAllOfL2 = 1;
 /// Whether so many bytes stay in that part of it.
 bool stays_in_l2(const Target& target, double bytes, double part);
 
+/// Rows at that distance from each other of which the second-level cache holds a line each: as many as it has
+/// lines, or fewer where rows share its sets.
+int64_t rows_within_l2(const Target& target, int64_t row_bytes);
+
 /// Bytes a cycle from the cache that holds a working set of that size beside what else runs through it.
 double bandwidth_within(const Target& target, double bytes);
 

@@ -21,15 +21,22 @@ namespace {
 using enum PassId;
 using enum Level;
 
-/// A pass that looks at the statements alone.
-template <Stmt (*kPass)(const Stmt&)>
-Func on_body(const Func& func, const Target&) {
-  // Null when nothing is left to do.
-  Stmt body = kPass(func->body);
+/// Null when nothing is left to do.
+Func with_statements(const Func& func, const Stmt& body) {
   if (body == func->body) return func;
   auto changed = mutate(*func);
   changed->body = body ? body : seq({});
   return seal(std::move(changed));
+}
+
+/// A pass that looks at the statements alone, or at the machine as well.
+template <Stmt (*kPass)(const Stmt&)>
+Func on_body(const Func& func, const Target&) {
+  return with_statements(func, kPass(func->body));
+}
+template <Stmt (*kPass)(const Stmt&, const Target&)>
+Func on_body(const Func& func, const Target& target) {
+  return with_statements(func, kPass(func->body, target));
 }
 
 // clang-format off
@@ -39,7 +46,7 @@ constexpr Pass kPasses[] = {
     {kSkipNeutralTerms, "skip_neutral_terms", "sums pass over the terms that are nothing at the border of an image", kLoops, kLoops, on_body<skip_neutral_terms>},
     {kSimplifyProgram, "simplify_program", "indices simplified, conditions decided or moved out of loops, loops of one iteration gone", kLoops, kVectors, on_body<simplify_program>},
     {kPlaceAllocations, "place_allocations", "intermediates move to the innermost place of their uses and shrink to what is used there", kLoops, kLoops, on_body<place_allocations>},
-    {kPadAllocations, "pad_allocations", "lines of intermediates that are touched together lie in different sets of the first-level cache", kLoops, kLoops, pad_allocations},
+    {kPadAllocations, "pad_allocations", "lines of intermediates that are touched together lie in different sets of the first-level cache", kLoops, kLoops, on_body<pad_allocations>},
     {kSkipEmptyTiles, "skip_empty_tiles", "tiles of tiles beyond an open edge are passed over", kLoops, kLoops, on_body<skip_empty_tiles>},
     {kSpecializeBoundaries, "specialize_boundaries", "tiles that stick out over an edge apart from those that do not", kLoops, kLoops, on_body<specialize_boundaries>},
     {kSplitConditions, "split_conditions", "loops whose conditions change a few times as loops without conditions, one after another", kLoops, kLoops, on_body<split_conditions>},

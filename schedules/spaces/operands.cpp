@@ -9,8 +9,6 @@
 //     [n / lanes, .., k / 4, n % lanes, k % 4], the broadcast one is read where it lies when its groups are
 //     whole rows, else packed too.
 #include <algorithm>
-#include <bit>
-#include <numeric>
 
 #include "core/support/error.h"
 #include "core/tir/machine.h"
@@ -273,7 +271,7 @@ bool separate_factors(Schedule& s, const Block& block, const Var& lane) {
 /// columns the second-level cache, of 1 MiB, holds 256 rows of any narrow panel. The copy costs a product or
 /// two of each element.
 bool pays_packing_rows(const Block& block, const Reading& reading, const Target& target) {
-  constexpr int64_t kFewestProducts = 64, kRows = 64, kWays = 16;
+  constexpr int64_t kFewestProducts = 64, kRows = 64;
   const int64_t element = reading.buffer->dtype.bytes(),
                 row = int_value(reading.buffer->shape.back()) * element;
   const Region& read = *std::find_if(block.reads.begin(), block.reads.end(),
@@ -285,11 +283,8 @@ bool pays_packing_rows(const Block& block, const Reading& reading, const Target&
     if (!varies) products *= int_value(iter.extent);
     if (varies && iter.kind == IterKind::kReduce) rows *= int_value(iter.extent);
   }
-  const auto sets = static_cast<int64_t>(
-      std::bit_floor(static_cast<uint64_t>(std::max<int64_t>(target.l2_bytes / kLineBytes / kWays, 1))));
-  const int64_t held = kWays * sets / std::gcd(row / kLineBytes, sets);
-  if (rows < 2 * held || products < kFewestProducts || row / element % target.lanes() != 0 ||
-      repeats_elements(block, reading.buffer))
+  if (rows < 2 * rows_within_l2(target, row) || products < kFewestProducts ||
+      row / element % target.lanes() != 0 || repeats_elements(block, reading.buffer))
     return false;
   std::vector<int64_t> addresses;
   for (int64_t i = 0; i < kRows; ++i) addresses.push_back(i * row);

@@ -46,6 +46,20 @@ class Boards : public testing::Test {
     EXPECT_THAT(b.sent<wire::ResultAck>(peer), ElementsAre(wire::ResultAck{lease.lease, Verdict::kRecorded}));
     return pieces;
   }
+  /// A builder comes with a key and says BUILT of all its leases; returns how many are fetched from it at
+  /// once.
+  int places_of_builder(const Peer& peer, const std::string& key, uint32_t slots) {
+    wire::Hello hello{
+        .worker = peer, .device = R"({"revision":"r1"})", .backends = {"cpu"}, .builds = {"cpu/aarch64"}};
+    b.step(Received{peer, std::move(hello), key});
+    b.step(Received{peer, wire::Credit{slots}, key});
+    size_t places = 0;
+    for (const wire::Lease& lease : b.sent<wire::Lease>(peer)) {
+      b.step(Received{peer, built(lease, "code of " + peer + std::to_string(lease.lease)), key});
+      places += b.sent<wire::BlobGet>(peer).size();
+    }
+    return static_cast<int>(places);
+  }
 
   Bench b;
 };
@@ -295,25 +309,10 @@ TEST_F(Boards, KeysOfOneOwnerLeavePlacesToOthers) {
   b.step(Admit{keys});
   join_board("board", 4 * kPlaces);
   b.submit(4 * kPlaces, kTarget);
-  // Says BUILT of its first lease, and whether it gets a place.
-  const auto gets_a_place = [&](const Peer& peer, const std::string& key, uint32_t slots) {
-    b.step(Received{
-        peer,
-        wire::Hello{
-            .worker = peer, .device = R"({"revision":"r1"})", .backends = {"cpu"}, .builds = {"cpu/aarch64"}},
-        key});
-    b.step(Received{peer, wire::Credit{slots}, key});
-    int places = 0;
-    for (const wire::Lease& lease : b.sent<wire::Lease>(peer)) {
-      b.step(Received{peer, built(lease, "code of " + peer + std::to_string(lease.lease)), key});
-      places += static_cast<int>(b.sent<wire::BlobGet>(peer).size());
-    }
-    return places;
-  };
   for (int i = 0; i < kPlaces; ++i)
-    EXPECT_EQ(gets_a_place(fmt::format("slow {}", i), key_of(i), 1), 1) << "nobody else wants it";
-  EXPECT_EQ(gets_a_place("slow more", key_of(kPlaces), 1), 0);
-  EXPECT_EQ(gets_a_place("another", "key", kPlaces), kPlaces / 2);
+    EXPECT_EQ(places_of_builder(fmt::format("slow {}", i), key_of(i), 1), 1) << "nobody else wants it";
+  EXPECT_EQ(places_of_builder("slow more", key_of(kPlaces), 1), 0);
+  EXPECT_EQ(places_of_builder("another", "key", kPlaces), kPlaces / 2);
 }
 
 /// Beside each other an owner's workers are by their keys.
@@ -325,18 +324,7 @@ TEST_F(Boards, OfOneOwnerNoKeyTakesAllPlaces) {
   join_board("board", 4 * kPlaces);
   b.submit(2 * kPlaces, kTarget);
   for (const std::string key : {"first", "second"}) {
-    b.step(Received{
-        key,
-        wire::Hello{
-            .worker = key, .device = R"({"revision":"r1"})", .backends = {"cpu"}, .builds = {"cpu/aarch64"}},
-        key});
-    b.step(Received{key, wire::Credit{kPlaces}, key});
-    size_t places = 0;
-    for (const wire::Lease& lease : b.sent<wire::Lease>(key)) {
-      b.step(Received{key, built(lease, key + std::to_string(lease.lease)), key});
-      places += b.sent<wire::BlobGet>(key).size();
-    }
-    EXPECT_EQ(places, key == "first" ? kPlaces : kPlaces / 2);
+    EXPECT_EQ(places_of_builder(key, key, kPlaces), key == "first" ? kPlaces : kPlaces / 2);
   }
 }
 

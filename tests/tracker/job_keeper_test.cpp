@@ -394,73 +394,67 @@ TEST(JobKeeper, SaysWhenTheDevicesOfASearchHaveGone) {
   EXPECT_TRUE(soon([&] { return office.now().message.empty(); }));
 }
 
-/// A search without devices would else keep others from theirs for as long as it likes.
-TEST(JobKeeper, HasASearchWithoutDevicesGiveWay) {
+/// One search at once, of alice's job for devices of the class "m, 1 core", which does not end.
+struct OneSearch {
   TemporaryFolder folder;
   SilentFarm farm;
-  db::Store store(folder / "tuning.db");
-  const auto add = [&](const char* owner, const char* request) {
-    return store.add_served_job({.owner = owner, .model_name = "net", .request = request}).id;
-  };
-  const db::ServedJobId first = add("alice", R"({"model": "net", "trials": 10, "device": "m, 1 core"})");
-  JobKeeper keeper({.database = folder / "tuning.db",
+  db::Store store{folder / "tuning.db"};
+  const db::ServedJobId first = add("alice", "m, 1 core");
+  JobKeeper keeper{{.database = folder / "tuning.db",
                     .folder = folder / "files",
                     .searches = 1,
                     .searcher = {"/bin/sh", "-c", "exec sleep 600"},
                     .gives_way = 1s},
-                   farm);
-  const auto job = [&](db::ServedJobId id) { return store.served_job(id); };
-  ASSERT_TRUE(soon([&] { return job(first).state == db::JobState::kRunning; }));
-  farm.has_another = true;
-  const db::ServedJobId second = add("bob", R"({"model": "net", "trials": 10, "device": "n, 1 core"})");
-  keeper.wake();
-  ASSERT_TRUE(soon([&] { return !job(second).message.empty(); }));
-  EXPECT_EQ(job(second).message, "waits for the end of the one search that may run at once");
-  EXPECT_EQ(job(first).state, db::JobState::kRunning);
-  farm.empty = true;
-  ASSERT_TRUE(soon([&] { return job(second).state == db::JobState::kRunning; }));
-  EXPECT_EQ(job(second).message, "");
-  EXPECT_EQ(job(first).state, db::JobState::kQueued);
-  ASSERT_TRUE(soon([&] { return !job(first).message.empty(); }));
-  EXPECT_EQ(job(first).message, "no device is called `m, 1 core`; there are: n, 1 core");
-  EXPECT_EQ(job(first).crashes, 0);
+                   farm};
+
+  db::ServedJobId add(const char* owner, const char* device) {
+    const std::string request = fmt::format(R"({{"model": "net", "trials": 10, "device": "{}"}})", device);
+    return store.add_served_job({.owner = owner, .model_name = "net", .request = request}).id;
+  }
+  db::ServedJob job(db::ServedJobId id) { return store.served_job(id); }
+};
+
+/// A search without devices would else keep others from theirs for as long as it likes.
+TEST(JobKeeper, HasASearchWithoutDevicesGiveWay) {
+  OneSearch one;
+  ASSERT_TRUE(soon([&] { return one.job(one.first).state == db::JobState::kRunning; }));
+  one.farm.has_another = true;
+  const db::ServedJobId second = one.add("bob", "n, 1 core");
+  one.keeper.wake();
+  ASSERT_TRUE(soon([&] { return !one.job(second).message.empty(); }));
+  EXPECT_EQ(one.job(second).message, "waits for the end of the one search that may run at once");
+  EXPECT_EQ(one.job(one.first).state, db::JobState::kRunning);
+  one.farm.empty = true;
+  ASSERT_TRUE(soon([&] { return one.job(second).state == db::JobState::kRunning; }));
+  EXPECT_EQ(one.job(second).message, "");
+  EXPECT_EQ(one.job(one.first).state, db::JobState::kQueued);
+  ASSERT_TRUE(soon([&] { return !one.job(one.first).message.empty(); }));
+  EXPECT_EQ(one.job(one.first).message, "no device is called `m, 1 core`; there are: n, 1 core");
+  EXPECT_EQ(one.job(one.first).crashes, 0);
   // Back are its devices, and the place is another's now.
-  farm.empty = false;
-  ASSERT_TRUE(keeper.cancel(second));
-  EXPECT_TRUE(soon([&] { return job(first).state == db::JobState::kRunning; }));
+  one.farm.empty = false;
+  ASSERT_TRUE(one.keeper.cancel(second));
+  EXPECT_TRUE(soon([&] { return one.job(one.first).state == db::JobState::kRunning; }));
 }
 
 /// Nor does one whose devices take leases and never answer, which says so.
 TEST(JobKeeper, HasASearchOfMuteDevicesGiveWay) {
-  TemporaryFolder folder;
-  SilentFarm farm;
-  db::Store store(folder / "tuning.db");
-  const auto add = [&](const char* owner, const char* request) {
-    return store.add_served_job({.owner = owner, .model_name = "net", .request = request}).id;
-  };
-  const db::ServedJobId first = add("alice", R"({"model": "net", "trials": 10, "device": "m, 1 core"})");
-  JobKeeper keeper({.database = folder / "tuning.db",
-                    .folder = folder / "files",
-                    .searches = 1,
-                    .searcher = {"/bin/sh", "-c", "exec sleep 600"},
-                    .gives_way = 1s},
-                   farm);
-  const auto job = [&](db::ServedJobId id) { return store.served_job(id); };
-  ASSERT_TRUE(soon([&] { return job(first).state == db::JobState::kRunning; }));
-  farm.mute = true;
-  ASSERT_TRUE(soon([&] { return !job(first).message.empty(); }));
-  EXPECT_EQ(job(first).message,
+  OneSearch one;
+  ASSERT_TRUE(soon([&] { return one.job(one.first).state == db::JobState::kRunning; }));
+  one.farm.mute = true;
+  ASSERT_TRUE(soon([&] { return !one.job(one.first).message.empty(); }));
+  EXPECT_EQ(one.job(one.first).message,
             "no worker of its devices, m, 1 core, answers: each has let a lease pass its 5 minutes, and has "
             "measured nothing since");
-  farm.mute = false;
-  ASSERT_TRUE(soon([&] { return job(first).message.empty(); }));
-  farm.has_another = farm.mute = true;
-  const db::ServedJobId second = add("bob", R"({"model": "net", "trials": 10, "device": "n, 1 core"})");
-  keeper.wake();
-  ASSERT_TRUE(soon([&] { return job(second).state == db::JobState::kRunning; }));
-  EXPECT_EQ(job(first).state, db::JobState::kQueued);
-  ASSERT_TRUE(keeper.cancel(second));
-  EXPECT_TRUE(soon([&] { return job(first).state == db::JobState::kRunning; }))
+  one.farm.mute = false;
+  ASSERT_TRUE(soon([&] { return one.job(one.first).message.empty(); }));
+  one.farm.has_another = one.farm.mute = true;
+  const db::ServedJobId second = one.add("bob", "n, 1 core");
+  one.keeper.wake();
+  ASSERT_TRUE(soon([&] { return one.job(second).state == db::JobState::kRunning; }));
+  EXPECT_EQ(one.job(one.first).state, db::JobState::kQueued);
+  ASSERT_TRUE(one.keeper.cancel(second));
+  EXPECT_TRUE(soon([&] { return one.job(one.first).state == db::JobState::kRunning; }))
       << "nobody else wants the place";
 }
 

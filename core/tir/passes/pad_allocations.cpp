@@ -185,12 +185,6 @@ class PadAllocations final : public StmtMutator {
 
 }  // namespace
 
-Func pad_allocations(const Func& func, const Target& target) {
-  Stmt body = PadAllocations(target).visit(func->body);
-  if (body == func->body) return func;
-  auto changed = mutate(*func);
-  changed->body = std::move(body);
-  return seal(std::move(changed));
-}
+Stmt pad_allocations(const Stmt& body, const Target& target) { return PadAllocations(target).visit(body); }
 
 }  // namespace lathe::tir

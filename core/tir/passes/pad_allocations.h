@@ -12,6 +12,6 @@ namespace lathe::tir {
 /// least half of the conflicts are gone; nobody reads what is added. A schedule can ask for the same in TVM
 /// (storage_align); here it follows from the target. Runs after place_allocations, which says how large
 /// buffers are, and before bodies are repeated.
-Func pad_allocations(const Func& func, const Target& target);
+Stmt pad_allocations(const Stmt& body, const Target& target);
 
 }  // namespace lathe::tir
