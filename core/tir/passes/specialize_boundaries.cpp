@@ -1,5 +1,6 @@
 #include "core/tir/passes/specialize_boundaries.h"
 
+#include <algorithm>
 #include <map>
 #include <numeric>
 #include <set>
@@ -367,6 +368,10 @@ class SpecializeBoundaries final : public StmtMutator {
     Expr but;
     Extents inner = {};  // the loops between the statement that is to be split and the one looked at
     std::optional<EdgeTest> found = {};
+
+    bool in_loop() const {
+      return std::any_of(inner.begin(), inner.end(), [](const auto& loop) { return loop.second < 0; });
+    }
   };
 
   /// The first test in the order of statements.
@@ -398,8 +403,8 @@ class SpecializeBoundaries final : public StmtMutator {
     for (const Expr& condition : conjuncts(all)) {
       std::optional<EdgeTest> test = edge_test(condition, search.inner, dims_);
       if (!test || search.found) continue;
-      // A branch at each place costs as much as a condition that is no mask.
-      if (test->is_sum && !chooses_by_lane(condition)) continue;
+      // A branch at each place costs as much as a condition that is no mask, unless that stands in a loop.
+      if (test->is_sum && !search.in_loop() && !chooses_by_lane(condition)) continue;
       if (search.but && structural_equal(test->atom, search.but)) continue;
       Bound values = places_.values(analyzer_, test->atom), inside = inside_values(*test);
       if (values.min >= inside.min && values.max <= inside.max)
