@@ -326,6 +326,11 @@ int64_t sets_of(int64_t bytes, int64_t ways) {
   return static_cast<int64_t>(
       std::bit_floor(static_cast<uint64_t>(std::max<int64_t>(bytes / kLineBytes / ways, 1))));
 }
+
+int64_t rows_within(int64_t cache_bytes, int64_t ways, int64_t row_bytes) {
+  const int64_t sets = sets_of(cache_bytes, ways);
+  return ways * sets / std::gcd(row_bytes / kLineBytes, sets);
+}
 }  // namespace
 
 /// A set of the cache is chosen by the line's address modulo the number of sets.
@@ -347,10 +352,14 @@ double conflicting_lines(const Target& target, std::span<const int64_t> addresse
   return conflicting;
 }
 
+int64_t rows_within_l1(const Target& target, int64_t row_bytes) {
+  const auto ways = static_cast<int64_t>(std::max(machine_of(target).l1_ways, 1.0));
+  return rows_within(target.l1_bytes, ways, row_bytes);
+}
+
 int64_t rows_within_l2(const Target& target, int64_t row_bytes) {
   constexpr int64_t kWays = 16;
-  const int64_t sets = sets_of(target.l2_bytes, kWays);
-  return kWays * sets / std::gcd(row_bytes / kLineBytes, sets);
+  return rows_within(target.l2_bytes, kWays, row_bytes);
 }
 
 bool stays_in_l2(const Target& target, double bytes, double part) {

@@ -121,6 +121,10 @@ double memory_rate(const Target& target, double streams = 1);
 /// although it is large enough: more than it has places for fall into one set.
 double conflicting_lines(const Target& target, std::span<const int64_t> addresses);
 
+/// Intermediates inside a parallel loop live on the stack of the thread (at most 4 MiB): what moves in may
+/// take this much.
+inline constexpr int64_t kStackBytes = 896 << 10;
+
 /// Parts of the second-level cache that a working set keeps: of what is read once, while all else streams
 /// through, and of a tile's, which is read again and again; and all of it, where nothing else comes in
 /// between.
@@ -128,8 +132,9 @@ inline constexpr double kL2OfStreams = 0.5, kL2OfTiles = 0.75, kAllOfL2 = 1;
 /// Whether so many bytes stay in that part of it.
 bool stays_in_l2(const Target& target, double bytes, double part);
 
-/// Rows at that distance from each other of which the second-level cache holds a line each: as many as it has
-/// lines, or fewer where rows share its sets.
+/// Rows at that distance from each other of which the cache holds a line each: as many as it has lines, or
+/// fewer where rows share its sets.
+int64_t rows_within_l1(const Target& target, int64_t row_bytes);
 int64_t rows_within_l2(const Target& target, int64_t row_bytes);
 
 /// Bytes a cycle from the cache that holds a working set of that size beside what else runs through it.

@@ -76,6 +76,9 @@ BlockHandle join_consumer(Schedule& schedule, BlockHandle result);
 /// to whole vectors and packs operands that need it (operands.cpp). False when it cannot be.
 /// REQUIRES: element-wise blocks are inlined.
 bool prepare_operands(Schedule& schedule, const Target& target, const Policy& policy);
+/// The same for this reduction, whether it dominates or not.
+bool prepare_operands(Schedule& schedule, const Ref<tir::Block>& reduction, const Target& target,
+                      const Policy& policy);
 
 /// How many of the innermost of `loops` run along one line in memory, whatever the block reads or writes.
 int64_t loops_of_line(const Schedule& schedule, const tir::Block& block,
@@ -144,10 +147,6 @@ std::set<std::string> finish_reduction_blocks(Schedule& schedule, BlockHandle su
 /// Exchanges the innermost loops of `sum`, which are those over vectors and over the block it adds.
 void block_outside_vectors(Schedule& schedule, BlockHandle sum);
 
-/// Intermediates inside a parallel loop live on the stack of the thread (at most 4 MiB): what moves in may
-/// take this much.
-inline constexpr int64_t kStackBytes = 896 << 10;
-
 struct Nest {
   std::set<std::string> done;      // names of the blocks dealt with
   std::vector<LoopHandle> places;  // loops that what the reduction reads may be computed in, outermost first
@@ -179,6 +178,11 @@ struct ProductNest {
 };
 ProductNest schedule_product(Schedule& schedule, const VectorReduction& reduction, const Target& target,
                              const Policy& policy, size_t banded);
+
+/// The same inside `around`, with what follows the product in its tiles. Names of the blocks dealt with.
+std::set<std::string> schedule_product_inside(Schedule& schedule, const VectorReduction& reduction,
+                                              const Target& target, const Policy& policy,
+                                              const std::vector<LoopHandle>& around);
 
 /// The convolution that dominates the program once element-wise blocks are merged, where its weight is known
 /// when a model is built and lanes run along channels: what `winograd` may transform.
@@ -212,6 +216,10 @@ void generate_short_rows(Schedule& schedule, const Target& target, const Policy&
 /// The space of schedules that give each core a part of a row, where there are fewer rows than cores.
 bool has_row_parts(const tir::Func& func, const Target& target);
 void generate_row_parts(Schedule& schedule, const Target& target, const Policy& policy);
+
+/// The space of schedules of two matrix products with rows between them.
+bool has_attention(const tir::Func& func, const Target& target);
+void generate_attention(Schedule& schedule, const Target& target, const Policy& policy);
 
 /// The space of schedules of running sums.
 bool has_scan(const tir::Func& func, const Target& target);

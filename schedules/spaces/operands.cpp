@@ -268,10 +268,10 @@ bool separate_factors(Schedule& s, const Block& block, const Var& lane) {
 }
 
 /// Whether to copy rows that lie as vectors need them, but share sets of the caches: of a matrix of 1024
-/// columns the second-level cache, of 1 MiB, holds 256 rows of any narrow panel. The copy costs a product or
-/// two of each element.
+/// columns the second-level cache, of 1 MiB, holds 256 rows of any narrow panel, the first-level one 12. The
+/// copy costs a product or two of each element; what the second level gives it takes tile by tile.
 bool pays_packing_rows(const Block& block, const Reading& reading, const Target& target) {
-  constexpr int64_t kFewestProducts = 64, kRows = 64;
+  constexpr int64_t kFewestProducts = 64, kRows = 64, kFarMore = 4, kProductsOfRow = 16;
   const int64_t element = reading.buffer->dtype.bytes(),
                 row = int_value(reading.buffer->shape.back()) * element;
   const Region& read = *std::find_if(block.reads.begin(), block.reads.end(),
@@ -283,8 +283,11 @@ bool pays_packing_rows(const Block& block, const Reading& reading, const Target&
     if (!varies) products *= int_value(iter.extent);
     if (varies && iter.kind == IterKind::kReduce) rows *= int_value(iter.extent);
   }
-  if (rows < 2 * rows_within_l2(target, row) || products < kFewestProducts ||
-      row / element % target.lanes() != 0 || repeats_elements(block, reading.buffer))
+  const int64_t within_l1 = rows_within_l1(target, row);
+  const bool leaves_l1 = rows >= kFarMore * within_l1 && products >= kProductsOfRow * within_l1,
+             leaves_l2 = rows >= 2 * rows_within_l2(target, row) && products >= kFewestProducts;
+  if (!(leaves_l1 || leaves_l2) || row / element % target.lanes() != 0 ||
+      repeats_elements(block, reading.buffer))
     return false;
   std::vector<int64_t> addresses;
   for (int64_t i = 0; i < kRows; ++i) addresses.push_back(i * row);
@@ -368,7 +371,10 @@ bool prepare(Schedule& s, const Ref<Block>& block, size_t last, const Target& ta
 }  // namespace
 
 bool prepare_operands(Schedule& s, const Target& target, const Policy& policy) {
-  Ref<Block> block = dominant_reduction(s.func());
+  return prepare_operands(s, dominant_reduction(s.func()), target, policy);
+}
+
+bool prepare_operands(Schedule& s, const Ref<Block>& block, const Target& target, const Policy& policy) {
   if (!block || !has_constant_extents(*block)) return false;
   const std::optional<size_t> last = last_variable(*block);
   if (!last || is_int(block->iters[*last].extent, 1)) return false;

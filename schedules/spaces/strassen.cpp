@@ -10,6 +10,7 @@
 #include <algorithm>
 
 #include "core/support/error.h"
+#include "core/tir/machine.h"
 #include "core/tir/prologue.h"
 #include "schedules/matrix_product.h"
 #include "schedules/spaces/building_blocks.h"
