@@ -207,6 +207,9 @@ void Schedule::set_scope(BlockHandle block, int64_t write, Scope scope) {
   run(primitive("set_scope"), {block, write, std::string(spelling(scope))});
 }
 void Schedule::compute_at(BlockHandle block, LoopHandle loop) { run(primitive("compute_at"), {block, loop}); }
+void Schedule::compute_rows_at(BlockHandle block, LoopHandle loop) {
+  run(primitive("compute_rows_at"), {block, loop});
+}
 void Schedule::reverse_compute_at(BlockHandle block, LoopHandle loop) {
   run(primitive("reverse_compute_at"), {block, loop});
 }

@@ -99,6 +99,7 @@ class Schedule {
   BlockHandle cache_write(BlockHandle block, int64_t write, tir::Scope scope);
   void set_scope(BlockHandle block, int64_t write, tir::Scope scope);
   void compute_at(BlockHandle block, LoopHandle loop);
+  void compute_rows_at(BlockHandle block, LoopHandle loop);
   void reverse_compute_at(BlockHandle block, LoopHandle loop);
   void compute_inline(BlockHandle block);
   void reverse_compute_inline(BlockHandle block);

@@ -146,7 +146,8 @@ Domains domains_of_writes(const Application& a, const Block& block, const Region
   return domains;
 }
 
-void compute_at(Application& a) {
+/// `whole_rows`: all that the block writes along the last dimension, needed or not.
+void compute_part_at(Application& a, bool whole_rows) {
   if (a.is_root_place(1)) return;
   Move move = movable(a);
   const Ref<Block>& block = move.block;
@@ -166,6 +167,7 @@ void compute_at(Application& a) {
       if (region.buffer == buffer)
         grow(box, relaxed(region, path, loops_below(path, move.loop), context), context);
   }
+  if (whole_rows) box->ranges.back() = {Expr(0), buffer->shape.back()};
   Stmt nest = placed(a, move, domains_of_writes(a, *block, *box), analyzer_at(move.loop_path),
                      /*may_repeat=*/true);
   // The removal made new nodes of all that was around the block: the loop is looked up by its variable.
@@ -173,6 +175,9 @@ void compute_at(Application& a) {
   auto loop = path_to_loop(func, move.loop->var)->back().cast<For>();
   a.func = replace(func, loop, with_inserted(loop, nest, consumers, true));
 }
+
+void compute_at(Application& a) { compute_part_at(a, /*whole_rows=*/false); }
+void compute_rows_at(Application& a) { compute_part_at(a, /*whole_rows=*/true); }
 
 /// A variable of a writer that its predicate keeps below `end`, which is the same for all loops that run.
 struct Cut {
@@ -453,6 +458,12 @@ constexpr Primitive kPrimitives[] = {
      "g(b[j..j+k]) }",
      {{kBlock, kLoop}},
      compute_at},
+    {"compute_rows_at",
+     "compute_at, but whole rows: along the last dimension all that the block writes, as where that was "
+     "padded "
+     "to whole vectors",
+     {{kBlock, kLoop}},
+     compute_rows_at},
     {"reverse_compute_at",
      "for i: b[i] = f(i); for j: c[j] = g(b[j])  ->  for i: { b[i] = f(i); c[i] = g(b[i]) }",
      {{kBlock, kLoop}},

@@ -70,6 +70,19 @@ Padding padding_of(const Application& a) {
   return p;
 }
 
+/// The load has an element for each value of this variable beyond its old extent too: what results from it
+/// sticks out as well, and nobody reads that. A term of a sum would be added to what is read.
+bool has_room(const Load& load, const BlockIter& iter, int64_t extent) {
+  if (iter.kind != IterKind::kSpatial) return false;
+  for (size_t d = 0; d < load.indices.size(); ++d) {
+    const int64_t* room = as_int(load.buffer->shape[d]);
+    if (uses_var(load.indices[d], iter.var.get()) &&
+        !(load.indices[d] == iter.var && room && *room >= extent))
+      return false;
+  }
+  return true;
+}
+
 /// Loads outside the old extents give 0.
 Expr within_extents(const Padding& p, const Expr& value, const Buffer& written) {
   return rewrite(value,
@@ -83,7 +96,7 @@ Expr within_extents(const Padding& p, const Expr& value, const Buffer& written) 
                      bool used = std::any_of(l->indices.begin(), l->indices.end(), [&](const Expr& index) {
                        return uses_var(index, iter.var.get());
                      });
-                     if (found != p.padded.end() && used)
+                     if (found != p.padded.end() && used && !has_room(*l, iter, found->second.second))
                        inside.push_back(less(iter.var, found->second.first));
                    }
                    if (inside.empty()) return node;
