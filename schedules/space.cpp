@@ -130,6 +130,9 @@ constexpr DesignSpace kShortRows{"short-rows",
 constexpr DesignSpace kRowParts{"row-parts",
                                 "the same of fewer rows than cores: block by block, rows in parts",
                                 has_row_parts, generate_row_parts};
+constexpr DesignSpace kAttention{"attention",
+                                 "two matrix products with a softmax between them, some rows at a time",
+                                 has_attention, generate_attention};
 constexpr DesignSpace kScan{"scan", "running sums: vectors of neighbouring lines, or several lines in turn",
                             has_scan, generate_scan};
 constexpr DesignSpace kContraction{
@@ -158,6 +161,7 @@ constexpr DesignSpace kGeneric{"generic",
                                "any program: blocks one by one, outer loops parallel, inner ones vectorized",
                                always, generate_generic};
 constexpr const DesignSpace* kSpaces[] = {&kWinograd,
+                                          &kAttention,
                                           &kRowParts,
                                           &kShortRows,
                                           &kRows,

@@ -57,8 +57,7 @@ class Model {
         target_(target),
         machine_(machine_of(target)),
         variables_(tiled_variables(reduction, target)) {
-    for (const Operand& operand : reduction.operands)
-      bytes_.push_back(static_cast<double>(tir::byte_size(operand.buffer)));
+    for (const Operand& operand : reduction.operands) bytes_.push_back(bytes_of(operand));
     vectors_ = reduction.steps() / static_cast<double>(vector_width(reduction, target));
     for (size_t i = 0; i < reduction.extents.size(); ++i)
       if (!reduction.reduces[i]) vectors_ *= static_cast<double>(reduction.extents[i]);
@@ -78,6 +77,15 @@ class Model {
   }
 
  private:
+  double bytes_of(const Operand& operand) const {
+    const auto whole = static_cast<double>(tir::byte_size(operand.buffer));
+    if (!reduction_.is_part) return whole;
+    double part = operand.buffer->dtype.bytes();
+    for (size_t i = 0; i < operand.uses.size(); ++i)
+      if (operand.uses[i]) part *= static_cast<double>(reduction_.extents[i]);
+    return std::min(part, whole);
+  }
+
   int64_t tiles(const Tiling& tiling, size_t i) const {
     int64_t steps = steps_of(reduction_, variables_[i], target_);
     return (steps + tiling.sizes[i] - 1) / tiling.sizes[i];
@@ -170,6 +178,11 @@ class Model {
   double streaming(double compute, double weights, double passes) const {
     double first = compute / passes;
     return std::max(first, weights) + kUnhidden * std::min(first, weights) + compute - first;
+  }
+
+  /// Bytes of weights that come in a cycle. What a part reads, the part before it has read as well.
+  double weight_rate(const Tiling& tiling) const {
+    return reduction_.is_part ? l3_rate(machine_) : memory_rate(target_, streams(tiling));
   }
 
   /// Places that a step of the tile's reduction reads weights from, each place going on from there: vectors
@@ -270,8 +283,8 @@ class Model {
     double tasks = 1;
     for (size_t l = 0; l + variables_.size() < nest.size(); ++l) tasks *= nest[l].extent;
     Traffic memory = traffic(nest);
-    double compute = streaming(tile_cost * vectors_ + overlap(tiling),
-                               memory.weights / memory_rate(target_, streams(tiling)), memory.passes);
+    double compute = streaming(tile_cost * vectors_ + overlap(tiling), memory.weights / weight_rate(tiling),
+                               memory.passes);
     double data = memory.data / l3_rate(machine_);
     double cycles =
         std::max(compute, data) + kOverlap * std::min(compute, data) + tasks * machine_.task_cycles;

@@ -18,6 +18,7 @@
 #include "core/relay/passes/fake_quantization_to_integer.h"
 #include "core/relay/passes/fold_constant.h"
 #include "core/relay/passes/fold_scale_axis.h"
+#include "core/relay/passes/fuse_attention.h"
 #include "core/relay/passes/fuse_ops.h"
 #include "core/relay/passes/fuse_windows.h"
 #include "core/relay/passes/infer_type.h"
@@ -67,6 +68,9 @@ Module alter_layouts(const Module& module, const PassContext& context) {
 
 Module turn_narrow_softmax(const Module& module, const PassContext& context) {
   return turn_softmax(module, context.target);
+}
+Module join_attention(const Module& module, const PassContext& context) {
+  return fuse_attention(module, context.target);
 }
 Module narrow_weights(const Module& module, const PassContext& context) {
   return narrow_constants(module, context.target);
@@ -125,6 +129,7 @@ constexpr Pass kPasses[] = {
     {kSqueezeRows, "squeeze_rows", "axes of one behind the rows of reductions, norms and pools are taken out", 1, kTypes, plain<squeeze_rows>, nullptr, kKeepsTypes},
     {kFuseOps, "fuse_ops", "operators are grouped into primitive functions", 0, kTypes, plain<fuse_ops>, nullptr, kKeepsTypes},
     {kFuseWindows, "fuse_windows", "depthwise convolutions and poolings join the convolutions before and after them", 1, kTypes, nullptr, fuse_windows},
+    {kFuseAttention, "fuse_attention", "two matrix products with a softmax of rows between them become one kernel", 1, kTypes, join_attention},
     {kNarrowConstants, "narrow_constants", "weights that float16 holds exactly are stored so where few rows read them", 3, kTypes, narrow_weights, nullptr, kKeepsTypes},
     {kDefuse, "defuse", "primitive functions are inlined again: the inverse of fuse_ops", 0, {}, nullptr, defuse},
 };
@@ -134,7 +139,7 @@ constexpr Pass kPasses[] = {
 /// packed weights, those of all steps of a recurrence once.
 constexpr PassId kInferencePipeline[] = {
     kInlineDataflow, kInferType, kWidenHalves, kToGraphNormalForm, kRoundBlockProducts, kExpandBlockProducts, kFakeQuantizationToInteger, kCanonicalizeQnn, kSimplifyInference, kConvTransposeToConv, kCanonicalizeOps, kTurnSoftmax, kConv3dToConv2d, kCropKernels, kSimplifyExpr,
-    kEliminateCommonSubexpr, kRecognizeNorms, kKeepImages, kKeepMatrices, kDeadCode, kFoldConstant, kFoldScaleAxis, kSplitConvolutions, kWidenProducts, kAlterLayout, kSqueezeRows, kEliminateCommonSubexpr, kFoldConstant, kFuseOps, kFuseWindows, kNarrowConstants,
+    kEliminateCommonSubexpr, kRecognizeNorms, kKeepImages, kKeepMatrices, kDeadCode, kFoldConstant, kFoldScaleAxis, kSplitConvolutions, kWidenProducts, kAlterLayout, kSqueezeRows, kEliminateCommonSubexpr, kFoldConstant, kFuseOps, kFuseWindows, kFuseAttention, kNarrowConstants,
 };
 // clang-format on
 

@@ -45,6 +45,7 @@ enum class PassId : uint8_t {
   kSqueezeRows,
   kFuseOps,
   kFuseWindows,
+  kFuseAttention,
   kNarrowConstants,
   kDefuse,
 };

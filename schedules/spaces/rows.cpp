@@ -7,6 +7,7 @@
 #include <bit>
 
 #include "core/support/error.h"
+#include "core/tir/machine.h"
 #include "schedules/row_program.h"
 #include "schedules/spaces/building_blocks.h"
 #include "schedules/tile_model.h"
@@ -283,6 +284,15 @@ void reduce_along(Schedule& s, BlockHandle block, const std::vector<LoopHandle>&
   s.reduce_in_lanes(block, vectors, width);
 }
 }  // namespace
+
+void schedule_in_row(Schedule& s, BlockHandle block, LoopHandle place, const Target& target,
+                     const Policy& policy) {
+  const std::vector<LoopHandle> inside = loops_inside(s, block, place);
+  if (is_injective(*s[block]))
+    schedule_elements(s, block, inside, target, policy);
+  else
+    reduce_along(s, block, inside, target, policy);
+}
 
 bool has_rows(const Func& func, const Target&) {
   // Before anything is inlined, as there are many programs without one.

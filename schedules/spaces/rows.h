@@ -17,4 +17,9 @@ void inline_in_rows(Schedule& schedule, const Policy& policy);
 /// All blocks but `last` move to `place`, where a row is computed.
 void compute_in_rows(Schedule& schedule, const std::string& last, LoopHandle place);
 
+/// The loops of one block inside `place`, where one row is computed: vectors of its elements, or of partial
+/// results where it reduces the row.
+void schedule_in_row(Schedule& schedule, BlockHandle block, LoopHandle place, const Target& target,
+                     const Policy& policy);
+
 }  // namespace lathe::schedule

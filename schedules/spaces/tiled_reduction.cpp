@@ -262,4 +262,13 @@ ProductNest schedule_product(Schedule& schedule, const VectorReduction& product,
   return {std::move(result.done), result.tasks.band};
 }
 
+std::set<std::string> schedule_product_inside(Schedule& schedule, const VectorReduction& product,
+                                              const Target& target, const Policy& policy,
+                                              const std::vector<LoopHandle>& around) {
+  VectorReduction reduction = product;
+  TiledProblem problem = problem_of(schedule, reduction, target, policy);
+  problem.around = around;
+  return schedule_steps(problem, reduction, {}, epilogue_of(schedule, *schedule[problem.block])).done;
+}
+
 }  // namespace lathe::schedule

@@ -7,19 +7,13 @@
 #include "core/relay/functor.h"
 #include "core/relay/op.h"
 #include "core/relay/ops/attrs_nn.h"
+#include "core/relay/passes/join_functions.h"
 
 namespace lathe::relay {
 namespace {
 
 /// A convolution of so few input channels costs little even where it is computed twice.
 constexpr int64_t kFewChannels = 16;
-
-/// The primitive function that `e` calls, or null.
-const Function* primitive_callee(const Expr& e) {
-  const auto* call = e.as<Call>();
-  const auto* function = call ? call->callee.as<Function>() : nullptr;
-  return function && function->attrs.primitive ? function : nullptr;
-}
 
 /// A depthwise convolution or a pooling: reads each channel by itself.
 bool slides_window(const Call& call) { return operator_of(Expr(&call))->slides_window; }
@@ -41,18 +35,6 @@ int64_t input_channels(const Call& call) {
   return int_value(weight[1]) * int_value(weight[4]) * (weight.size() > 6 ? int_value(weight[6]) : 1);
 }
 
-/// Operators of a primitive function that dominate it, operands first.
-std::vector<const Call*> anchors_of(const Function& function) {
-  std::vector<const Call*> anchors;
-  post_order(function.body, [&](const NodeRef& node) {
-    // In post-order, so the last is the one whose results leave the function.
-    const auto* call = node.as<Call>();
-    const Op* op = call ? operator_of(Expr(call)) : nullptr;
-    if (op && op->fusion >= Fusion::kReduction) anchors.push_back(call);
-  });
-  return anchors;
-}
-
 /// The parameter that `e` is computed from element by element, or null.
 Var source_of(Expr e) {
   // Along first arguments: what stands second is a bias or a residual, which the window does not slide over.
@@ -62,18 +44,6 @@ Var source_of(Expr e) {
     e = call->args[0];
   }
   return e.as<VarNode>() ? e.cast<VarNode>() : Var();
-}
-
-/// How often `param` is an operand in `body`.
-size_t uses_of(const Expr& body, const Expr& param) {
-  size_t uses = 0;
-  post_order(body, [&](const NodeRef& node) {
-    const auto* call = node.as<Call>();
-    if (call) uses += static_cast<size_t>(std::count(call->args.begin(), call->args.end(), param));
-    if (const auto* tuple = node.as<Tuple>())
-      uses += static_cast<size_t>(std::count(tuple->items.begin(), tuple->items.end(), param));
-  });
-  return uses;
 }
 
 /// Whether `producer` may be computed inside `consumer`, whose parameter `param` it gives.
@@ -114,46 +84,9 @@ class FuseWindows : public ExprMutator {
       // Uses are counted before rewriting; joining functions does not change them.
       if (producer && uses_.of(e->args[i]) == 1 &&
           belongs_together(*producer, *consumer, consumer->params[i]))
-        return joined(visited.cast<Call>(), i);
+        return join_argument(visited.cast<Call>(), i);
     }
     return visited;
-  }
-
-  /// `function` with parameters of its own: other calls may share it, and keep theirs.
-  static Ref<Function> with_fresh_params(const Function& function) {
-    auto copy = mutate(function);
-    std::unordered_map<const Node*, Expr> fresh;
-    for (Var& param : copy->params) {
-      Var own = seal(mutate(*param));
-      fresh[param.get()] = own;
-      param = own;
-    }
-    copy->body = substitute(function.body, fresh);
-    return seal(std::move(copy));
-  }
-
-  /// `call` with the function that gives argument `i` inside its own.
-  static Expr joined(const Ref<Call>& call, size_t i) {
-    const Ref<Function> outer = with_fresh_params(*call->callee.as<Function>());
-    const Call& inner = *call->args[i].as<Call>();
-    const Ref<Function> given = with_fresh_params(*inner.callee.as<Function>());
-    const Function &consumer = *outer, &producer = *given;
-    auto function = mutate(consumer);
-    function->body = substitute(consumer.body, {{consumer.params[i].get(), producer.body}});
-    // Item i gives way to those of the producer: parameters and arguments alike, so they still correspond.
-    auto spliced = [i](auto outer, const auto& parts) {
-      auto at = outer.erase(outer.begin() + static_cast<int64_t>(i));
-      outer.insert(at, parts.begin(), parts.end());
-      return outer;
-    };
-    function->params = spliced(consumer.params, producer.params);
-    std::vector<Type> types;
-    for (const Var& param : function->params) types.push_back(param->checked_type);
-    function->checked_type = func_type(std::move(types), consumer.result_type);
-    auto result = mutate(*call);
-    result->callee = seal(std::move(function));
-    result->args = spliced(call->args, inner.args);
-    return seal(std::move(result));
   }
 
   Uses uses_;
