@@ -459,9 +459,7 @@ constexpr Primitive kPrimitives[] = {
      {{kBlock, kLoop}},
      compute_at},
     {"compute_rows_at",
-     "compute_at, but whole rows: along the last dimension all that the block writes, as where that was "
-     "padded "
-     "to whole vectors",
+     "compute_at, but whole rows: along the last dimension all that the block writes",
      {{kBlock, kLoop}},
      compute_rows_at},
     {"reverse_compute_at",
