@@ -201,12 +201,15 @@ Products products_of(const Schedule& s, const Stages& stages) {
 
 /// Moves all before the last product into `task`, and what stands between the two to where a row is: that
 /// place.
-LoopHandle compute_in_task(Schedule& s, const Stages& stages, LoopHandle task) {
+LoopHandle compute_in_task(Schedule& s, const Stages& stages, LoopHandle task, const Policy& policy) {
   // From the last to the first: a block moves to where its readers already are.
   const BlockHandle weights = s.get_block(stages.rows.back());
   s.compute_at(weights, task);
-  const std::vector<LoopHandle> loops = loops_inside(s, weights, task);
-  const LoopHandle row = loops[loops.size() - 2];
+  std::vector<LoopHandle> rows = loops_inside(s, weights, task);
+  const LoopHandle columns = rows.back();
+  rows.pop_back();
+  rows_together(s, rows, int_value(s[columns]->extent), policy);
+  const LoopHandle row = rows.back();
   for (size_t i = stages.rows.size() - 1; i-- > 0;) s.compute_at(s.get_block(stages.rows[i]), row);
   s.compute_rows_at(s.get_block(stages.follows), task);
   s.compute_rows_at(s.get_block(stages.first), task);
@@ -226,7 +229,7 @@ void generate_attention(Schedule& s, const Target& target, const Policy& policy)
   const Products products = products_of(s, stages);
   const LoopHandle task = loop_over_rows(s, products, stages.row_bytes, target, policy);
   std::set<std::string> done = schedule_product_inside(s, products.values, target, policy, {task});
-  const LoopHandle row = compute_in_task(s, stages, task);
+  const LoopHandle row = compute_in_task(s, stages, task, policy);
   for (const std::string& name : stages.rows) schedule_in_row(s, s.get_block(name), row, target, policy);
   done.insert(stages.rows.begin(), stages.rows.end());
   done.merge(schedule_tiled_reduction(s, products.scores, target, policy, {task}).done);

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <limits>
 
 #include "core/support/error.h"
 #include "core/tir/machine.h"
@@ -30,6 +31,21 @@ bool carries_reduction(const Block& block, const For& loop) {
   return std::any_of(block.iters.begin(), block.iters.end(), [&](const BlockIter& iter) {
     return iter.kind == IterKind::kReduce && uses_var(iter.value, loop.var.get());
   });
+}
+
+std::optional<LoopHandle> rows_together(Schedule& s, std::vector<LoopHandle>& rows, int64_t elements,
+                                        const Policy& policy) {
+  constexpr int64_t kMostTogether = 8, kShort = 256;
+  auto several =
+      std::find_if(rows.rbegin(), rows.rend(), [&](LoopHandle loop) { return !is_int(s[loop]->extent, 1); });
+  if (several == rows.rend()) return std::nullopt;
+  std::vector<int64_t> counts = copies_of(int_value(s[*several]->extent), kMostTogether);
+  const bool pays =
+      elements <= kShort && std::find(counts.begin(), counts.end(), kMostTogether) != counts.end();
+  const int64_t preferred = pays ? kMostTogether : 1;
+  auto parts = s.split(*several, {kInferred, sample_one_of(s, counts, preferred, policy)});
+  *several = parts[0];
+  return parts[1];
 }
 
 void inline_in_rows(Schedule& s, const Policy& policy) {
@@ -91,20 +107,8 @@ struct RowLoops {
   std::optional<LoopHandle> place;
 };
 
-/// Vectors of rows computed at once, where neighbours are neighbouring rows; rows computed step by step
-/// together, so that one does not wait for the other.
-constexpr int64_t kMostAcross = 8, kAcross = 2, kMostTogether = 8;
-
-/// Of the innermost loop over several rows, the part inside the place where all blocks are computed.
-std::optional<LoopHandle> rows_together(Schedule& s, std::vector<LoopHandle>& rows, const Policy& policy) {
-  auto several =
-      std::find_if(rows.rbegin(), rows.rend(), [&](LoopHandle loop) { return !is_int(s[loop]->extent, 1); });
-  if (several == rows.rend()) return std::nullopt;
-  std::vector<int64_t> counts = copies_of(int_value(s[*several]->extent), kMostTogether);
-  auto parts = s.split(*several, {kInferred, sample_one_of(s, counts, 1, policy)});
-  *several = parts[0];
-  return parts[1];
-}
+/// Vectors of rows computed at once, where neighbours are neighbouring rows.
+constexpr int64_t kMostAcross = 8, kAcross = 2;
 
 RowLoops row_loops(Schedule& s, BlockHandle last, const RowProgram& rows, const Target& target,
                    const Policy& policy) {
@@ -138,7 +142,12 @@ RowLoops row_loops(Schedule& s, BlockHandle last, const RowProgram& rows, const 
     inside.push_back(parts[1]);
   }
   choose_innermost(s, result.outer, policy);
-  if (auto together = rows_together(s, result.outer, policy)) inside.insert(inside.begin(), *together);
+  int64_t elements = 1;
+  for (LoopHandle loop : inside) elements *= int_value(s[loop]->extent);
+  if (rows.across)
+    elements = std::numeric_limits<int64_t>::max();  // several rows lie beside each other already
+  if (auto together = rows_together(s, result.outer, elements, policy))
+    inside.insert(inside.begin(), *together);
   std::vector<LoopHandle> order = result.outer;
   order.insert(order.end(), inside.begin(), inside.end());
   if (order.size() > 1) s.reorder(order);
@@ -214,11 +223,11 @@ std::vector<Ref<For>> nodes_of(const Schedule& s, const std::vector<LoopHandle>&
 
 /// Vectors that a row of so many elements takes, as a power of 2, where it then needs no loop: what is
 /// between its steps stays in registers. 0: too many.
-int64_t vectors_of_short_row(int64_t extent, int64_t lanes) {
-  constexpr int64_t kMostInRegisters = 4;
+int64_t vectors_of_short_row(int64_t extent, int64_t lanes, const Target& target) {
+  const int64_t most_in_registers = target.vector_registers / 4;
   const auto vectors =
       static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>((extent + lanes - 1) / lanes)));
-  return vectors <= kMostInRegisters ? vectors : 0;
+  return vectors <= most_in_registers ? vectors : 0;
 }
 
 /// Several vectors in flight hide what a call of an elementary function takes.
@@ -231,7 +240,7 @@ void schedule_elements(Schedule& s, BlockHandle block, std::vector<LoopHandle> l
   if (*lanes + 1 == loops.size() && join_innermost(s, block, loops, target, policy)) lanes = loops.size() - 1;
   int64_t extent = int_value(s[loops[*lanes]]->extent), lanes_preferred = lanes_for(extent, target);
   Factor width = sample_one_of(s, widths_for(extent, target), lanes_preferred, policy);
-  const int64_t whole = vectors_of_short_row(extent, lanes_preferred);
+  const int64_t whole = vectors_of_short_row(extent, lanes_preferred, target);
   Factor unrolled = sample_count(s, std::max(std::min(kMostUnrolled, extent / lanes_preferred), whole),
                                  std::max(kUnrolled, whole), policy);
   vectorize(s, loops, *lanes, width, unrolled);
@@ -279,8 +288,9 @@ void reduce_along(Schedule& s, BlockHandle block, const std::vector<LoopHandle>&
   int64_t extent = int_value(s[reduce.back()]->extent), preferred = lanes_for(extent, target);
   Factor width = sample_one_of(s, widths_for(extent, target), preferred, policy);
   Factor vectors = sample_count(
-      s, std::max(std::min(kMostVectors, extent / preferred), vectors_of_short_row(extent, preferred)),
-      kVectors, policy);
+      s,
+      std::max(std::min(kMostVectors, extent / preferred), vectors_of_short_row(extent, preferred, target)),
+      std::max(kVectors, vectors_of_short_row(extent, preferred, target)), policy);
   s.reduce_in_lanes(block, vectors, width);
 }
 }  // namespace

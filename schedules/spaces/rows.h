@@ -14,6 +14,13 @@ bool carries_reduction(const tir::Block& block, const tir::For& loop);
 /// something may also be kept for its users.
 void inline_in_rows(Schedule& schedule, const Policy& policy);
 
+/// Of the innermost of these loops that goes over several rows, the part inside the place where all blocks
+/// are computed: rows step by step together, so that one does not wait for the other. Of so many elements a
+/// row; as a heuristic several of short ones, each of which is done before its next step, and one of longer
+/// ones.
+std::optional<LoopHandle> rows_together(Schedule& schedule, std::vector<LoopHandle>& rows, int64_t elements,
+                                        const Policy& policy);
+
 /// All blocks but `last` move to `place`, where a row is computed.
 void compute_in_rows(Schedule& schedule, const std::string& last, LoopHandle place);
 
