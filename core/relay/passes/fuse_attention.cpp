@@ -79,7 +79,9 @@ class FuseAttention final : public ExprMutator {
     const Call& softmax_call = *e->args[*weights].as<Call>();
     const Function& softmax = *primitive_callee(e->args[*weights]);
     const Call* normalize = anchor_of(softmax);
-    if (!normalize || !is_softmax_of_rows(*normalize) || !pays(type_of(Expr(normalize)))) return visited;
+    if (!normalize || !is_softmax_of_rows(*normalize) ||
+        !pays(type_of(Expr(normalize)), type_of(Expr(product))))
+      return visited;
     if (!has_whole_groups(type_of(product->args[0]))) return visited;
     const std::optional<size_t> scores = argument_for(softmax_call, softmax, normalize->args[0]);
     if (!scores) return visited;
@@ -107,15 +109,17 @@ class FuseAttention final : public ExprMutator {
     return length == 0 || int_value(weights.shape.back()) % length == 0;
   }
 
-  /// Rows enough for the products to be of matrices, and so many that all of them are far more than the
-  /// second-level cache holds; and several of them with what softmax makes of them fit on a task's stack.
-  bool pays(const TensorType& scores) const {
-    constexpr int64_t kFewestRows = 8, kFarMore = 2;
-    if (!has_constant_shape(scores)) return false;
+  /// Rows and columns enough for both products to be of matrices, and so many scores that all of them are far
+  /// more than the second-level cache holds; and several rows of them with what softmax makes of them fit on
+  /// a task's stack.
+  bool pays(const TensorType& scores, const TensorType& result) const {
+    constexpr int64_t kFewest = 8, kFarMore = 2;
+    if (!has_constant_shape(scores) || !has_constant_shape(result)) return false;
     const Ints shape = constant_shape(scores);
-    const int64_t rows = shape[shape.size() - 2],
-                  row_bytes = (shape.back() + target_.lanes()) * scores.dtype.bytes();
-    return rows >= kFewestRows && 2 * kFewestRows * row_bytes <= kStackBytes &&
+    const int64_t rows = shape[shape.size() - 2], columns = shape.back(),
+                  values = constant_shape(result).back(),
+                  row_bytes = (columns + target_.lanes()) * scores.dtype.bytes();
+    return std::min({rows, columns, values}) >= kFewest && 2 * kFewest * row_bytes <= kStackBytes &&
            shape_size(shape) * scores.dtype.bytes() >= kFarMore * target_.l2_bytes;
   }
 
