@@ -52,7 +52,8 @@ bool spills_broadcasts(const TiledProblem& problem, const VectorReduction& reduc
 }
 
 /// Unrolls the innermost of the loops by a sampled factor; all of them, when they are few steps (windows).
-/// What has no broadcast operand waits for memory rather than for loops. `variables`: those of the loops.
+/// What has several operands and none that is broadcast waits for memory rather than for loops. `variables`:
+/// those of the loops.
 void unroll_terms(const TiledProblem& problem, const VectorReduction& reduction, const TiledLoops& tiles,
                   std::vector<size_t> variables, TermLoops& terms) {
   constexpr int64_t kMostCopies = 16;
@@ -71,15 +72,15 @@ void unroll_terms(const TiledProblem& problem, const VectorReduction& reduction,
   for (size_t i = terms.loops.size() - 1; i > 0 && problem.extent(terms.loops.back()) == 1; --i)
     std::swap(terms.loops.back(), terms.loops[i - 1]), std::swap(variables.back(), variables[i - 1]);
   LoopHandle last = terms.loops.back();
-  const bool one_by_one = spills(variables.back());
+  // Rows that are added up come from several places at once.
+  const bool unrolls =
+      reduction.operands.size() == 1 || (reduction.broadcasts() && !spills(variables.back()));
   std::vector<int64_t> factors;
   int64_t preferred = 1;
   const int64_t most = reduction.broadcasts() ? kMostCopies : 2 * kMostCopies;
   for (int64_t factor = 1; factor <= std::min(most, problem.extent(last)); ++factor) {
     if (problem.extent(last) % factor != 0 || (factor > 1 && factor * results > kMostInstructions)) continue;
-    if (reduction.broadcasts() && !one_by_one && factor <= 4 &&
-        std::has_single_bit(static_cast<uint64_t>(factor)))
-      preferred = factor;
+    if (unrolls && factor <= 4 && std::has_single_bit(static_cast<uint64_t>(factor))) preferred = factor;
     factors.push_back(factor);
   }
   auto parts = s.split(last, {kInferred, sample_one_of(s, factors, preferred, problem.policy)});
