@@ -17,15 +17,12 @@ const TensorType& type_of(const Expr& e) { return *e->checked_type.as<TensorType
 /// The last axis of a tensor, of one dimension or more.
 int64_t last_axis(const TensorType& type) { return static_cast<int64_t>(type.shape.size()) - 1; }
 
-/// A product of matrices with sums of float32, whose first operand lies in rows along what it sums.
+/// A product of matrices, of float32 or fewer bits, whose first operand lies in rows along what it sums.
 bool is_product_of_rows(const Call& call) {
   const Op* op = operator_of(Expr(&call));
   if (!op->product || call.args.size() != 2) return false;
   const TensorType &data = type_of(call.args[0]), &other = type_of(call.args[1]);
-  const auto is_real = [](const TensorType& type) {
-    return type.dtype == kFloat32 || type.dtype == kBFloat16;
-  };
-  if (!is_real(data) || !is_real(other) || type_of(Expr(&call)).dtype != kFloat32) return false;
+  if (data.dtype.bits > kFloat32.bits) return false;
   const auto axes = op->product->axes(call.attrs, data.shape.size(), other.shape.size());
   return axes && last_axis(data) > 0 && axes->of_data == last_axis(data);
 }
@@ -103,9 +100,9 @@ class FuseAttention final : public ExprMutator {
     return std::nullopt;
   }
 
-  /// Rows of bfloat16 are multiplied two elements at a time: of an odd length they would be copied.
+  /// Narrow rows are multiplied two or four elements at a time: of other lengths they would be copied.
   static bool has_whole_groups(const TensorType& weights) {
-    const int64_t length = dot_length(weights.dtype, kFloat32);
+    const int64_t length = dot_length(weights.dtype, weights.dtype.is_int() ? kInt32 : kFloat32);
     return length == 0 || int_value(weights.shape.back()) % length == 0;
   }
 
