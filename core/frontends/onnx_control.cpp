@@ -52,6 +52,32 @@ Value room_for(const Expr& most, const Value& row) {
   return repeated_to(scalar(type_of(row).dtype, 0), shape);
 }
 
+/// What the steps of a loop give to gather, a part of its state, before the first: a tensor with room for
+/// `most` rows; or a list, where nothing tells how many there will be (null) or, before the loop, how large
+/// they are.
+Value no_rows_yet(const Value& row, const Expr& most) {
+  const relay::Type told = with_told_sizes(row->checked_type);
+  return most && structural_equal(told, row->checked_type) ? room_for(most, row)
+                                                           : as_list(tuple_of({}), told);
+}
+
+/// Row `at` at its place; in a list, which has the rows in the order of the steps, behind the others.
+Value with_next_row(const Value& rows, const Value& at, const Value& row) {
+  return is_list(rows) ? with_last(rows, row) : with_row(rows, at, row);
+}
+
+/// The list of rows that so many steps gave as a tensor. Of none the sizes that a row would tell are 0.
+Value rows_in(const Value& list, const Value& steps) {
+  std::vector<Expr> none = item_type(list).shape;
+  const auto is_open = [](const Expr& dim) { return dim.as<Any>() != nullptr; };
+  if (std::ranges::none_of(none, is_open)) return joined_items(list, 0, /*new_axis=*/true);
+  std::ranges::replace_if(none, is_open, Expr(0));
+  none.insert(none.begin(), Expr(0));
+  return branch_of(
+      less(scalar(kInt64, 0), steps), [&] { return Values{joined_items(list, 0, /*new_axis=*/true)}; },
+      [&] { return Values{repeated_to(scalar(item_type(list).dtype, 0), none)}; })[0];
+}
+
 /// The number of steps, at most, as a size.
 Expr most_steps(const Node& node) {
   if (known(node.in(0))) {
@@ -154,9 +180,7 @@ Values loop_at_run_time(const Node& node, const Value& condition, const Values& 
   if (gathers > 0) {
     const Expr most = counted ? most_steps(node) : Expr();
     for (const Value& row : rows_of_a_step(node, first, carried.size()))
-      // Of so many steps as nobody knows, rows are a list until all are there.
-      first.push_back(counted ? room_for(most, row)
-                              : as_list(tuple_of({}), with_told_sizes(row->checked_type)));
+      first.push_back(no_rows_yet(row, most));
   }
   // Whether nothing but the count ends it.
   bool to_the_end = known(condition) && known(condition)->value(0) != 0;
@@ -178,7 +202,7 @@ Values loop_at_run_time(const Node& node, const Value& condition, const Values& 
     }
     for (size_t i = 0; i < gathers; ++i) {
       const Value &rows = gathered[static_cast<std::ptrdiff_t>(i)], &row = outputs[1 + carried.size() + i];
-      after.push_back(counted ? with_row(rows, state[0], row) : with_last(rows, row));
+      after.push_back(with_next_row(rows, state[0], row));
     }
     return after;
   };
@@ -188,8 +212,10 @@ Values loop_at_run_time(const Node& node, const Value& condition, const Values& 
   Values results(last.begin() + 2, last.end());
   for (size_t i = 0; i < gathers; ++i) {
     Value& rows = results[carried.size() + i];
-    if (!counted) rows = joined_items(rows, 0, /*new_axis=*/true);
-    if (counted && !to_the_end) rows = first_rows(rows, last[0]);
+    if (is_list(rows))
+      rows = rows_in(rows, last[0]);
+    else if (!to_the_end)
+      rows = first_rows(rows, last[0]);
   }
   return results;
 }
@@ -407,9 +433,7 @@ Values scan_at_run_time(const Node& node, const ScanForm& form) {
     for (size_t i = 0; i < form.gathered; ++i) {
       const Value& row = outputs[form.states + i];
       axes.push_back(output_axis(node, form, i, row));
-      std::vector<Expr> shape = dims_of(row);
-      shape.insert(shape.begin(), form.steps);
-      first.push_back(repeated_to(scalar(type_of(row).dtype, 0), shape));
+      first.push_back(no_rows_yet(row, form.steps));
     }
   }
   auto next = [&](const Values& state) {
@@ -417,16 +441,22 @@ Values scan_at_run_time(const Node& node, const ScanForm& form) {
     Values after{plus(state[0], scalar(kInt64, 1))};
     after.insert(after.end(), outputs.begin(), outputs.begin() + static_cast<std::ptrdiff_t>(form.states));
     for (size_t i = 0; i < form.gathered; ++i)
-      after.push_back(with_row(state[1 + form.states + i],
-                               form.output_backward[i] ? minus(last, state[0]) : state[0],
-                               outputs[form.states + i]));
+      after.push_back(with_next_row(state[1 + form.states + i],
+                                    form.output_backward[i] ? minus(last, state[0]) : state[0],
+                                    outputs[form.states + i]));
     return after;
   };
   Values all = loop_while(
       first, [&](const Values& state) { return less(state[0], count); }, next);
   Values results(all.begin() + 1, all.end());
-  for (size_t i = 0; i < form.gathered; ++i)
-    results[form.states + i] = first_axis_moved(results[form.states + i], axes[i]);
+  for (size_t i = 0; i < form.gathered; ++i) {
+    Value& rows = results[form.states + i];
+    if (is_list(rows)) {
+      rows = rows_in(rows, count);
+      if (form.output_backward[i]) rows = emit("reverse", {rows}, make<relay::ReverseAttrs>(int64_t{0}));
+    }
+    rows = first_axis_moved(rows, axes[i]);
+  }
   return results;
 }
 

@@ -247,5 +247,40 @@ TEST(OnnxLists, WhatIsNoList) {
             std::string::npos);
 }
 
+/// Which the first step makes of what it is given; of no steps there are no rows, and no size of one.
+TEST(OnnxLists, RowsOfASizeThatTheLoopMakes) {
+  const Strings step{node("Add", {"sum", "w"}, {"next"}), node("Mul", {"next", "e"}, {"row"})};
+  const std::string loop_body =
+      node("Identity", {"go"}, {"on"}) + node("Add", {"sum", "w"}, {"next"}) + node("Neg", {"next"}, {"row"});
+  Build loop({{node("Loop", {"count", "", "x"}, {"y", "rows"},
+                    bytes::subgraph("body",
+                                    bytes::graph({loop_body},
+                                                 bytes::input("i") + bytes::input("go") + bytes::input("sum"),
+                                                 {"on", "next", "row"})))},
+              input_of("count", {}, kInt) + input_of("x", {"k", "2"}) + input_of("w", {"j", "2"}),
+              {"y", "rows"}});
+  const Tensor x = floats({1, 2}, {1, 2}), w = floats({1, 1, 2, 2, 3, 3}, {3, 2});
+  for (int64_t count : {0, 1, 4}) {
+    const std::vector<Tensor> outputs = loop.at({tensor_of<int64_t>({count}, {}, kInt64), x, w});
+    EXPECT_EQ(outputs[1].shape(), count == 0 ? (Shape{0, 0, 2}) : (Shape{count, 3, 2}));
+    if (count > 0)
+      EXPECT_EQ(outputs[1].value(outputs[1].size() - 1), -(2 + 3.0 * static_cast<double>(count)));
+  }
+  for (int64_t backward : {0, 1}) {
+    Build scan({{node("Scan", {"x", "elements"}, {"y", "rows"},
+                      bytes::subgraph("body", bytes::graph(step, bytes::input("sum") + bytes::input("e"),
+                                                           {"next", "row"})) +
+                          integer("num_scan_inputs", 1) + integers("scan_output_axes", {1}) +
+                          integers("scan_output_directions", {backward}))},
+                input_of("x", {"k", "2"}) + input_of("elements", {"t", "2"}) + input_of("w", {"j", "2"}),
+                {"y", "rows"}});
+    const Tensor rows = scan.at({x, floats({1, 1, 10, 10}, {2, 2}), w})[1];
+    ASSERT_EQ(rows.shape(), (Shape{3, 2, 2}));
+    // Row 1 of the state is 1 + 2, then 3 + 2.
+    EXPECT_EQ(rows.value(4), backward ? 50 : 3);
+    EXPECT_EQ(rows.value(6), backward ? 3 : 50);
+  }
+}
+
 }  // namespace
 }  // namespace lathe::onnx
