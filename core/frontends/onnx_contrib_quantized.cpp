@@ -3,8 +3,8 @@
 #include "core/arith/simplify.h"
 #include "core/frontends/onnx_arithmetic.h"
 #include "core/frontends/onnx_contrib_attention.h"
-#include "core/frontends/onnx_dims.h"
 #include "core/frontends/onnx_nn.h"
+#include "core/frontends/onnx_program.h"
 #include "core/frontends/onnx_quantize.h"
 #include "core/relay/analysis/call_type.h"
 #include "core/relay/ops/attrs_tensor.h"
@@ -116,7 +116,7 @@ Values gemm(const Node& node) {
   };
   Value product = integer_product(node, operand(0, "transA"), zero_point(node, 2, node.dtype(0)),
                                   operand(3, "transB"), zero_point(node, 5, node.dtype(3)));
-  if (node.has(6)) product = relay::typed_call("add", {product, node.in(6)});
+  if (node.has(6)) product = with_named_sizes(relay::typed_call("add", {product, node.in(6)}));
   Value scale = product_of_scales(node, 1, 4);
   if (const double alpha = node.real("alpha", 1); alpha != 1) scale = times(scale, number(scale, alpha));
   if (node.has(7)) return {rescaled(node, product, 7, scale, 1)};

@@ -6,7 +6,7 @@
 #include <cmath>
 
 #include "core/frontends/onnx_arithmetic.h"
-#include "core/frontends/onnx_dims.h"
+#include "core/frontends/onnx_program.h"
 #include "core/frontends/onnx_window.h"
 #include "core/relay/analysis/call_type.h"
 #include "core/relay/ops/attrs_nn.h"
@@ -17,7 +17,7 @@ namespace lathe::onnx {
 namespace {
 
 Value call(const char* op, std::vector<Value> args, relay::Attrs attrs = nullptr) {
-  return relay::typed_call(op, std::move(args), std::move(attrs));
+  return with_named_sizes(relay::typed_call(op, std::move(args), std::move(attrs)));
 }
 
 }  // namespace
@@ -82,6 +82,17 @@ Value scaled_input(const Node& node) {
                 : node.in(0);
 }
 
+/// A scale or zero point with a number for each channel of x: of an open length, it has as many as x has.
+Value of_channels(const Value& parameter, const Value& x, int64_t axis) {
+  if (dims_of(parameter).size() != 1 || !has_open_dims(parameter)) return parameter;
+  // Operators that are taken apart into others that broadcast no longer say that the two are one number.
+  return with_dims(parameter, {dims_of(x).at(static_cast<size_t>(axis))});
+}
+Value of_channels(const Node& node, const Value& parameter, const Value& x) {
+  if (!has_open_dims(parameter)) return parameter;
+  return of_channels(parameter, x, node.axis(node.integer("axis", 1), node.rank(0)));
+}
+
 Values quantize_linear(const Node& node) {
   Value zero = zero_point(node, 2, kUInt8);
   Value x = cast_to(scaled_input(node), kFloat32), scale = cast_to(parameter(node.in(1)), kFloat32);
@@ -91,7 +102,8 @@ Values quantize_linear(const Node& node) {
   if (!dtype.is_int() || dtype.bits > 16)
     node.reject("quantization to {} is not supported", to_string(dtype));
   if (node.integer("block_size", 0) != 0) return {quantized_by_blocks(node, x, dtype)};
-  return {call("qnn.quantize", {x, scale, zero}, scale_attrs(node, dtype))};
+  return {call("qnn.quantize", {x, of_channels(node, scale, x), of_channels(node, zero, x)},
+               scale_attrs(node, dtype))};
 }
 
 /// Input i, a number or a vector along the node's axis, against input 0.
@@ -115,9 +127,10 @@ Values dequantize_linear(const Node& node) {
     if (node.has(2)) real = call("subtract", {real, along_its_axis(node, 2)});
     return {cast_to(call("multiply", {real, along_its_axis(node, 1)}), type_of(node.in(1)).dtype)};
   }
-  Value zero = zero_point(node, 2, node.dtype(0)), scale = parameter(node.in(1));
+  Value x = scaled_input(node), zero = zero_point(node, 2, node.dtype(0)), scale = parameter(node.in(1));
   Value real =
-      call("qnn.dequantize", {scaled_input(node), cast_to(scale, kFloat32), zero}, scale_attrs(node, kInt8));
+      call("qnn.dequantize", {x, of_channels(node, cast_to(scale, kFloat32), x), of_channels(node, zero, x)},
+           scale_attrs(node, kInt8));
   return {cast_to(real, type_of(scale).dtype)};
 }
 
@@ -175,8 +188,11 @@ Value integer_product(const Node& node, const Value& x, const Value& x_zero, Val
 Value rescaled(const Node& node, const Value& product, size_t y_scale, const Value& scale, int64_t axis) {
   Value y_zero = zero_point(node, y_scale + 1, kUInt8);
   auto attrs = make<relay::QuantizeAttrs>(type_of(y_zero).dtype, axis);
+  const int64_t* channels = dims_of(scale).size() == 1 ? as_int(dims_of(scale)[0]) : nullptr;
+  const Value x = channels ? of_extent(product, axis, *channels) : product;
   return call("qnn.requantize",
-              {product, scale, scalar(kInt32, 0), cast_to(parameter(node.in(y_scale)), kFloat32), y_zero},
+              {x, of_channels(scale, x, axis), scalar(kInt32, 0),
+               cast_to(parameter(node.in(y_scale)), kFloat32), y_zero},
               attrs);
 }
 

@@ -491,5 +491,39 @@ TEST(OnnxOpenPrograms, ProductsOfBytesWithAZeroPointForEachColumn) {
   EXPECT_EQ(y.integer(1), 1 * 1 - 2 * 1 - 3 * 3);
 }
 
+/// As many channels as scales and zero points of them, whose lengths have names of their own.
+TEST(OnnxOpenPrograms, QuantizedByVectorsOfOpenLengths) {
+  constexpr int64_t kByte = 2;
+  const std::string channel_last = integer("axis", 1);
+  const std::string scaled = input_of("scale", {"q"}) + input_of("zero", {"r"}, kByte);
+  const Shapes of_five{{"x", {3, 5}}, {"scale", {5}}, {"zero", {5}}};
+  expect_as_interpreted(
+      {{node("DequantizeLinear", {"x", "scale", "zero"}, {"d"}, channel_last), node("Relu", {"d"}, {"y"})},
+       input_of("x", {"m", "n"}, kByte) + scaled},
+      {of_five});
+  expect_as_interpreted({{node("QuantizeLinear", {"x", "scale", "zero"}, {"q"}, channel_last),
+                          node("DequantizeLinear", {"q", "scale", "zero"}, {"y"}, channel_last)},
+                         input_of("x", {"m", "n"}) + scaled},
+                        {of_five});
+  const auto one = [](float value) { return full({}, kFloat32, value); };
+  const auto byte = [](uint8_t value) { return full({}, kUInt8, value); };
+  for (const char* scales : {"q", "2"}) {
+    SCOPED_TRACE(scales);
+    Build build(
+        {{node("QLinearMatMul", {"x", "x_scale", "x_zero", "w", "scale", "zero", "y_scale", "y_zero"}, {"q"}),
+          node("DequantizeLinear", {"q", "y_scale", "y_zero"}, {"y"})},
+         input_of("x", {"m", "k"}, kByte) + input_of("x_scale", {}) + input_of("x_zero", {}, kByte) +
+             input_of("w", {"k", "n"}, kByte) + input_of("scale", {scales}) + input_of("zero", {"r"}, kByte) +
+             input_of("y_scale", {}) + input_of("y_zero", {}, kByte)});
+    const Tensor y = build.compiled({tensor_of<uint8_t>({1, 2}, {1, 2}, kUInt8), one(1), byte(0),
+                                     tensor_of<uint8_t>({9, 8, 7, 6}, {2, 2}, kUInt8),
+                                     tensor_of<float>({1, 0.5}, {2}, kFloat32),
+                                     tensor_of<uint8_t>({1, 2}, {2}, kUInt8), one(1), byte(3)})[0];
+    ASSERT_EQ(y.shape(), (Shape{1, 2}));
+    EXPECT_EQ(y.value(0), 1 * 8 + 2 * 6);
+    EXPECT_EQ(y.value(1), (1 * 6 + 2 * 4) * 0.5);
+  }
+}
+
 }  // namespace
 }  // namespace lathe::onnx
