@@ -1,5 +1,7 @@
 // Signals: windows, Fourier transforms as products with matrices of cosines and sines.
+#include <algorithm>
 #include <cmath>
+#include <string_view>
 
 #include "core/arith/simplify.h"
 #include "core/frontends/onnx_arithmetic.h"
@@ -15,7 +17,7 @@ using Dims = std::vector<Expr>;
 
 /// A window as a sum of cosines of whole periods: sum of c_k cos(2 pi k n / size).
 struct Window {
-  const char* op;
+  std::string_view op;
   double c0, c1, c2;
 };
 constexpr Window kWindows[] = {
@@ -24,18 +26,34 @@ constexpr Window kWindows[] = {
     {"BlackmanWindow", 0.42, -0.5, 0.08},
 };
 
+/// Of a size that a run tells.
+Value open_window(const Window& w, const Expr& size, bool periodic, DataType dtype) {
+  const auto real = [](double value) { return scalar(kFloat64, value); };
+  const Value all = number_of(size, kFloat64), period = periodic ? all : minus(all, real(1));
+  const Value place = over(times(cast_to(counted_to(size), kFloat64), real(2 * M_PI)), period);
+  const auto wave = [&](double factor, double times_as_fast) {
+    return times(emit("cos", {times(place, real(times_as_fast))}), real(factor));
+  };
+  Value result = plus(wave(w.c1, 1), real(w.c0));
+  if (w.c2 != 0) result = plus(result, wave(w.c2, 2));
+  return cast_to(choose(emit("equal", {period, real(0)}), real(1), result), dtype);
+}
+
 Values window(const Node& node) {
-  int64_t size = node.int_in(0);
+  const Window& w = *std::ranges::find(kWindows, node.op(), &Window::op);
+  const Expr open_size = size_in(node, 0);
+  const bool periodic = node.integer("periodic", 1) != 0;
   DataType dtype = dtype_from(static_cast<int32_t>(node.integer("output_datatype", 1)));
+  if (!as_int(open_size)) return {open_window(w, open_size, periodic, dtype)};
+  const int64_t size = int_value(open_size);
   // A periodic window continues into its next period; a symmetric one ends as it begins.
-  double period = static_cast<double>(node.integer("periodic", 1) ? size : size - 1);
+  const double period = static_cast<double>(periodic ? size : size - 1);
   Tensor result(node.constant_shape({size}), dtype);
-  for (const Window& w : kWindows)
-    for (int64_t i = 0; node.op() == w.op && i < size; ++i) {
-      double angle = 2 * M_PI * static_cast<double>(i) / period;
-      // The one element of a symmetric window has no period to be a part of: as SciPy has it.
-      result.set(i, period == 0 ? 1 : w.c0 + w.c1 * std::cos(angle) + w.c2 * std::cos(2 * angle));
-    }
+  for (int64_t i = 0; i < size; ++i) {
+    double angle = 2 * M_PI * static_cast<double>(i) / period;
+    // The one element of a symmetric window has no period to be a part of: as SciPy has it.
+    result.set(i, period == 0 ? 1 : w.c0 + w.c1 * std::cos(angle) + w.c2 * std::cos(2 * angle));
+  }
   return {constant(result)};
 }
 

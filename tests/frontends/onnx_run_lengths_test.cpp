@@ -119,5 +119,20 @@ TEST(OnnxRunLengths, FactorsOfWhichSomeAreKnown) {
   EXPECT_EQ(run(open, {random_floats({3, 2, 5, 4}), floats({2, .5F}, {2})})[0].shape(), (Shape{3, 2, 10, 2}));
 }
 
+TEST(OnnxRunLengths, WindowsOfAnySize) {
+  for (const char* op : {"HannWindow", "HammingWindow", "BlackmanWindow"})
+    for (int64_t periodic : {0, 1})
+      for (int64_t size : {0, 1, 2, 7, 400})
+        expect_as_known(node(op, {"size"}, {"y"}, integer("periodic", periodic)),
+                        {{"size", number_of(size)}});
+  // As long as a signal of open length.
+  const Model model{
+      {node("Size", {"x"}, {"size"}), node("HannWindow", {"size"}, {"w"}), node("Mul", {"x", "w"}, {"y"})},
+      input_of("x", {"n"})};
+  const ImportedModel open =
+      import_bytes(model.file(), "m.onnx", {.keeps_open = [](const std::string&) { return true; }});
+  EXPECT_NEAR(run(open, {full({6}, kFloat32, 1)})[0].value(2), 0.75, 1e-6);
+}
+
 }  // namespace
 }  // namespace lathe::onnx
