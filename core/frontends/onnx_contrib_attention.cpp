@@ -3,6 +3,7 @@
 // Runtime's kernels for CPUs do.)
 #include "core/frontends/onnx_contrib_attention.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "core/arith/simplify.h"
@@ -184,15 +185,25 @@ Values multi_head_attention(const Node& node) {
   Value q = all_in_one ? part(0, 0, 3) : node.in(0);
   Value k = all_in_one ? part(0, 1, 3) : two_in_one ? part(1, 0, 2) : node.in(1);
   Value v = all_in_one ? part(0, 2, 3) : two_in_one ? part(1, 1, 2) : node.in(2);
-  int64_t first = 0;  // of the bias that is to come
+  // Those whose heads are together have a part of the bias each, one behind the other.
+  Dims widths;
+  for (const Value& value : {q, k, v})
+    if (const Dims shape = dims_of(value); shape.size() == 3)
+      widths.push_back(shape[2]);
+    else if (shape.size() != 4)
+      node.reject("an input of type {}", relay::print(value->checked_type));
+  const bool open = !std::ranges::all_of(widths, [](const Expr& width) { return as_int(width); });
+  const Value bias = node.has(3) && open ? as_long_as_parts(node.in(3), 0, widths) : Value();
+  Expr first = 0;
   const auto projected = [&](const Value& value) {
     const Dims shape = dims_of(value);
     if (shape.size() == 4) return value;
-    const int64_t* width = shape.size() == 3 ? as_int(shape[2]) : nullptr;
-    if (!width) node.reject("an input of type {}", relay::print(value->checked_type));
-    const Value biased = node.has(3) ? plus(value, sliced(node.in(3), 0, first, first + *width)) : value;
-    first += *width;
-    return heads_apart(biased, heads);
+    const Expr begin = relay::simplify_size(first);
+    first = first + shape[2];
+    if (!node.has(3)) return heads_apart(value, heads);
+    const Value part = bias ? sliced_by(bias, 0, {begin, shape[2]})
+                            : sliced(node.in(3), 0, int_value(begin), int_value(simplify(first)));
+    return heads_apart(plus(value, part), heads);
   };
   q = projected(q), k = projected(k), v = projected(v);
   Expr before = 0;
@@ -204,15 +215,27 @@ Values multi_head_attention(const Node& node) {
 }
 
 /// Rows of the tables that are inputs i and i + 1, at `positions`, (batch or 1, length), for so many pairs.
-Angles angles_at(const Node& node, size_t i, const Value& positions, int64_t pairs, bool interleaved) {
+Angles angles_at(const Node& node, size_t i, const Value& positions, const Expr& pairs, bool interleaved) {
   const Dims shape = dims_of(positions);
   const auto rows = [&](size_t table) {
-    if (node.rank(table) != 2 || pairs < 1 || pairs > node.dim(table, 1))
-      node.reject("{} pairs to turn by angles of type {}", pairs, relay::print(node.in(table)->checked_type));
+    const int64_t *count = as_int(pairs),
+                  *all = node.rank(table) == 2 ? as_int(node.dims(table)[1]) : nullptr;
+    if (node.rank(table) != 2 || (count && (*count < 1 || (all && *count > *all))))
+      node.reject("{} pairs to turn by angles of type {}", relay::print(pairs),
+                  relay::print(node.in(table)->checked_type));
     const Value taken_rows = taken(angles_of(node.in(table), pairs, interleaved), positions, 0);
     return reshape_to(taken_rows, {shape[0], 1, shape[1], dims_of(taken_rows).back()});
   };
   return {rows(i), rows(i + 1), interleaved};
+}
+
+/// Input 0, (batch, length, heads * size), with the heads apart.
+Value heads_of_size(const Node& node, const Expr& size) {
+  const Dims shape = node.dims(0);
+  if (shape.size() != 3) node.reject("data of type {}", relay::print(node.in(0)->checked_type));
+  const Expr heads = relay::simplify_size(floordiv(shape[2], size));
+  if (const int64_t* number = as_int(heads)) return heads_apart(node.in(0), *number);
+  return transposed(reshape_to(node.in(0), {shape[0], shape[1], heads, size}), {0, 2, 1, 3});
 }
 
 /// Inputs: data (batch, length, heads * size) or with heads apart, the positions of all elements or the first
@@ -221,13 +244,14 @@ Values rotary_embedding(const Node& node) {
   if (node.integer("is_packed_batching", 0) != 0) node.reject("is_packed_batching is not supported");
   if (node.rank(2) != 2) node.reject("a table of angles of rank {}, must be 2", node.rank(2));
   const int64_t dim = node.integer("rotary_embedding_dim", 0);
-  const int64_t pairs = dim > 0 ? dim / 2 : node.dim(2, 1);
-  if (pairs < 1) node.reject("{} pairs to turn", pairs);
+  const Expr pairs = dim > 0 ? Expr(dim / 2) : node.dims(2)[1];
+  if (as_int(pairs) && int_value(pairs) < 1) node.reject("{} pairs to turn", int_value(pairs));
   const bool apart = node.rank(0) == 4;
-  int64_t heads = node.integer("num_heads", 0);
+  const int64_t heads = node.integer("num_heads", 0);
   // Heads are as wide as all angles turn, where nothing tells their number.
-  if (!apart && heads == 0) heads = node.dim(0, 2) / (2 * pairs);
-  const Value x = apart ? node.in(0) : heads_apart(node.in(0), heads);
+  const Value x = apart        ? node.in(0)
+                  : heads != 0 ? heads_apart(node.in(0), heads)
+                               : heads_of_size(node, relay::simplify_size(pairs * 2));
   const Expr batch = dims_of(x)[0], length = dims_of(x)[2];
   Value positions = cast_to(node.in(1), kInt64);
   if (dims_of(positions).size() < 2)
@@ -316,7 +340,7 @@ Values group_query_attention(const Node& node) {
     const Value own = node.has(9)
                           ? with_dims(cast_to(node.in(9), kInt64), {shape[0], shape[2]})
                           : plus(counted_along(shape[2], 1, 2), reshape_to(cache.before, {shape[0], 1}));
-    const int64_t pairs = node.rank(7) == 2 ? node.dim(7, 1) : 0;
+    const Expr pairs = node.rank(7) == 2 ? node.dims(7)[1] : Expr(0);
     const Angles angles = angles_at(node, 7, own, pairs, node.integer("rotary_interleaved", 0) != 0);
     q = turned(q, angles), k = turned(k, angles);
   }

@@ -289,5 +289,41 @@ TEST(OnnxContrib, OpenSizesOfCaches) {
   }
 }
 
+/// Each size gives what the model gives that is imported for it alone.
+void expect_as_settled(const Model& model, const std::vector<Shapes>& sizes) {
+  const ImportedModel open =
+      import_bytes(model.file(), "m.onnx", {.keeps_open = [](const std::string&) { return true; }});
+  for (const Shapes& shapes : sizes) {
+    SCOPED_TRACE(shape_text(shapes.begin()->second));
+    expect_equal(run_at(open, shapes),
+                 run_at(import_bytes(model.file(), "m.onnx", {.shapes = shapes}), shapes));
+  }
+}
+
+/// Heads of any size, whose number is known; or of a known size in any number.
+TEST(OnnxContrib, OpenWidths) {
+  const std::string two_heads = integer("num_heads", 2) + kContrib;
+  expect_as_settled({{node("MultiHeadAttention", {"q", "k", "v", "bias"}, {"y"}, two_heads)},
+                     input_of("bias", {"a"}) + input_of("q", {"b", "s", "w"}) +
+                         input_of("k", {"b", "t", "w"}) + input_of("v", {"b", "t", "u"})},
+                    {{{"bias", {12}}, {"q", {1, 3, 4}}, {"k", {1, 5, 4}}, {"v", {1, 5, 4}}},
+                     {{"bias", {26}}, {"q", {2, 1, 8}}, {"k", {2, 2, 8}}, {"v", {2, 2, 10}}}});
+  const std::string angles = input_of("cosines", {"10", "c"}) + input_of("sines", {"10", "c"});
+  expect_as_settled({{node("RotaryEmbedding", {"x", "at", "cosines", "sines"}, {"y"}, two_heads)},
+                     input_of("at", {"1"}, kInt) + input_of("x", {"b", "s", "w"}) + angles},
+                    {{{"at", {1}}, {"x", {1, 3, 8}}, {"cosines", {10, 2}}, {"sines", {10, 2}}},
+                     {{"at", {1}}, {"x", {2, 1, 12}}, {"cosines", {10, 3}}, {"sines", {10, 3}}}});
+  expect_as_settled({{node("RotaryEmbedding", {"x", "at", "cosines", "sines"}, {"y"}, kContrib)},
+                     input_of("at", {"1"}, kInt) + input_of("x", {"b", "s", "w"}) +
+                         input_of("cosines", {"10", "2"}) + input_of("sines", {"10", "2"})},
+                    {{{"at", {1}}, {"x", {1, 3, 8}}, {"cosines", {10, 2}}, {"sines", {10, 2}}},
+                     {{"at", {1}}, {"x", {2, 1, 4}}, {"cosines", {10, 2}}, {"sines", {10, 2}}}});
+  expect_as_settled({{node("RotaryEmbedding", {"x", "at", "cosines", "sines"}, {"y"},
+                           integer("interleaved", 1) + kContrib)},
+                     input_of("at", {"1"}, kInt) + input_of("x", {"b", "2", "s", "w"}) + angles},
+                    {{{"at", {1}}, {"x", {1, 2, 3, 4}}, {"cosines", {10, 2}}, {"sines", {10, 2}}},
+                     {{"at", {1}}, {"x", {2, 2, 1, 6}}, {"cosines", {10, 3}}, {"sines", {10, 3}}}});
+}
+
 }  // namespace
 }  // namespace lathe::onnx
