@@ -5,6 +5,7 @@
 #include "core/arith/simplify.h"
 #include "core/relay/analysis/told_dims.h"
 #include "core/relay/text.h"
+#include "core/tir/dims.h"
 #include "core/tir/own_dims.h"
 #include "schedules/family.h"
 
@@ -109,8 +110,74 @@ std::vector<Size> PlanSizes::dims_of_call(const KernelCall& call, const tir::Fun
   return sizes;
 }
 
+namespace {
+
+/// The variables in shapes, in the order in which they first occur.
+std::vector<Expr> variables_of(const std::vector<std::vector<Expr>>& shapes) {
+  std::vector<Expr> found;
+  for (const std::vector<Expr>& shape : shapes)
+    for (const Expr& extent : shape)
+      post_order(extent, [&](const NodeRef& node) {
+        const auto same = [&](const Expr& value) { return value.same_as(node.get()); };
+        if (node.as<VarNode>() && std::none_of(found.begin(), found.end(), same))
+          found.push_back(node.cast<ExprNode>());
+      });
+  return found;
+}
+
+/// Finds which of a call's dimensions stands for each of a program's, such that its parameters get the shapes
+/// of the call. By its place in an expression none could be told: sums stand in the order of names.
+class FittingDims {
+ public:
+  FittingDims(const tir::FuncNode& func, const std::vector<std::vector<Expr>>& shapes)
+      : func_(func), shapes_(shapes), dims_(tir::dims_of(func)), candidates_(variables_of(shapes)) {}
+
+  std::optional<std::vector<Expr>> find() {
+    if (!choose(0)) return std::nullopt;
+    std::vector<Expr> values;
+    for (const Var& dim : dims_) values.push_back(chosen_.at(dim.get()));
+    return values;
+  }
+
+ private:
+  bool choose(size_t i) {
+    if (i == dims_.size()) return true;
+    const VarNode* dim = dims_[i].get();
+    for (const Expr& candidate : candidates_) {
+      chosen_[dim] = candidate;
+      if (fits(dim) && choose(i + 1)) return true;
+    }
+    chosen_.erase(dim);
+    return false;
+  }
+
+  /// All extents with `dim` in them that can be told by now.
+  bool fits(const VarNode* dim) const {
+    for (size_t p = 0; p < func_.params.size(); ++p) {
+      const std::vector<Expr>& extents = func_.params[p]->shape;
+      for (size_t d = 0; d < extents.size() && extents.size() == shapes_[p].size(); ++d) {
+        bool has = false, all = true;
+        post_order(extents[d], [&](const NodeRef& node) {
+          has |= node.get() == dim;
+          all &= !node.as<VarNode>() || chosen_.count(node.as<VarNode>()) != 0;
+        });
+        if (has && all && !prove_equal(substitute(extents[d], chosen_), shapes_[p][d])) return false;
+      }
+    }
+    return true;
+  }
+
+  const tir::FuncNode& func_;
+  const std::vector<std::vector<Expr>>& shapes_;
+  const std::vector<Var> dims_;
+  const std::vector<Expr> candidates_;
+  VarMap chosen_;
+};
+
+}  // namespace
+
 /// Dimensions that the shapes of parameters tell are what stands at their place in the call. Else a
-/// function's are those of its own types, in their order, since they are the graph's.
+/// function's are those of its own types, since they are the graph's.
 std::vector<Expr> dims_of_call(const KernelCall& call, const tir::Func& workload) {
   std::vector<const relay::TensorType*> tensors;
   const auto* function = call.callee.as<relay::Function>();
@@ -125,17 +192,9 @@ std::vector<Expr> dims_of_call(const KernelCall& call, const tir::Func& workload
   for (const relay::TensorType* tensor : tensors)
     shapes.push_back(tensor ? tensor->shape : std::vector<Expr>());
   if (const auto told = tir::told_dims(*workload, shapes)) return *told;
-  std::vector<Expr> values;
-  if (!function) fail("tensor program {} has a dimension that stands nowhere by itself", workload->name);
-  for (const relay::TensorType* tensor : tensors)
-    for (const Expr& extent : tensor->shape)
-      // As a tensor program has them: of `t * b` it says b first.
-      post_order(simplify(extent), [&](const NodeRef& node) {
-        const auto same = [&](const Expr& value) { return value.same_as(node.get()); };
-        if (node.as<VarNode>() && std::none_of(values.begin(), values.end(), same))
-          values.push_back(node.cast<ExprNode>());
-      });
-  return values;
+  const auto fitting = function ? FittingDims(*workload, shapes).find() : std::nullopt;
+  if (!fitting) fail("tensor program {} has a dimension that stands nowhere by itself", workload->name);
+  return *fitting;
 }
 
 void PlanSizes::require_equal(const Expr& a, const Expr& b) {

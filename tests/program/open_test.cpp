@@ -52,6 +52,18 @@ TEST(OpenPrograms, SizesOfOneDimensionAreEqual) {
   EXPECT_EQ(of("0"), "t:3:10: error: the model needs n = max(0, n - 1) + 1, which does not hold for n = 0");
 }
 
+/// The kernel gets a size that no shape tells alone, max(m, p) of the room.
+TEST(OpenPrograms, SizesThatStandInExpressionsOnly) {
+  EXPECT_EQ(value(R"relay(
+    def @joined(%n: int64, %x: Tensor[(p), int32], %y: Tensor[(s), int32]) {
+      let %z = match_cast(zeros_of(%n), Tensor[(m), bool]);
+      let %room = zeros_by(%z, %x, shape="(max(d0, d1))", dtype="bool");
+      (arange_like(%room, dtype="int32") * 10 + concatenate((%x, %y)), sum(cast(%room, dtype="int32")))
+    }
+    def @main() { (@joined(5i64, [1, 2], [3, 4, 5]), @joined(3i64, [1], [3, 4])) })relay"),
+            "(([1, 12, 23, 34, 45], 0), ([1, 13, 24], 0))");
+}
+
 TEST(OpenPrograms, TheLargestOfNone) {
   const std::string text = R"(
     def @at(%x: Tensor[(n), int32]) { argmax(%x, axis=[0]) }
