@@ -7,6 +7,7 @@
 #include "core/frontends/onnx_arithmetic.h"
 #include "core/frontends/onnx_run_axes.h"
 #include "core/relay/ops/attrs_nn.h"
+#include "core/relay/ops/attrs_require.h"
 #include "core/relay/ops/attrs_vision.h"
 #include "core/relay/text.h"
 
@@ -242,7 +243,14 @@ Values compress_at_run_time(const Node& node) {
   const Value data = node.has_attr("axis") ? node.in(0) : reshape_to(node.in(0), {elements_of(node.dims(0))});
   const int64_t axis = node.axis(node.integer("axis", 0), static_cast<int64_t>(dims_of(data).size()));
   if (node.rank(1) != 1) node.reject("a condition of rank {}, must be a vector", node.rank(1));
-  return {taken(data, positions_of(node.in(1)), axis)};
+  const Expr extent = dims_of(data)[static_cast<size_t>(axis)], count = node.dims(1)[0];
+  if (as_int(extent) && as_int(count) && int_value(count) > int_value(extent))
+    node.reject("{} conditions for {} elements", int_value(count), int_value(extent));
+  Value flags = node.in(1);
+  if (!OpenDimensions::current()->is_at_most(count, extent))
+    flags = emit("require", {flags, emit("less_equal", {number_of(count), number_of(extent)})},
+                 make<relay::RequireAttrs>(std::string("more conditions than elements")));
+  return {taken(data, positions_of(flags), axis)};
 }
 
 Values top_at_run_time(const Node& node) {

@@ -5,6 +5,7 @@
 
 #include "core/relay/text.h"
 #include "tests/frontends/onnx_run_values.h"
+#include "tests/thrown_by.h"
 
 namespace lathe::onnx {
 namespace {
@@ -19,6 +20,21 @@ TEST(OnnxRunSizes, WhatIsNotZero) {
   const Tensor flags = tensor_of<uint8_t>({1, 0, 1}, {3}, kBool);
   expect_as_known(node("Compress", {"x", "c"}, {"y"}, integer("axis", 0)), {{"x", kMatrix}, {"c", flags}});
   expect_as_known(node("Compress", {"x", "c"}, {"y"}), {{"x", kMatrix}, {"c", flags}});
+}
+
+/// An element that is not there was the last one again.
+TEST(OnnxRunSizes, NoMoreConditionsThanElements) {
+  const Model model{{node("Compress", {"x", "c"}, {"y"})},
+                    input_of("x", {"n"}) + input_of("c", {"k"}, kBoolean)};
+  const ImportedModel open =
+      import_bytes(model.file(), "m.onnx", {.keeps_open = [](const std::string&) { return true; }});
+  const Tensor x = floats({1, 2}, {2});
+  EXPECT_EQ(run(open, {x, full({1}, kBool, 1)})[0].shape(), (Shape{1}));
+  EXPECT_EQ(run(open, {x, full({2}, kBool, 1)})[0].shape(), (Shape{2}));
+  EXPECT_NE(thrown_by([&] {
+              run(open, {x, full({3}, kBool, 1)});
+            }).find("more conditions than elements"),
+            std::string::npos);
 }
 
 TEST(OnnxRunSizes, WhatThereIsOnceAtLeast) {
