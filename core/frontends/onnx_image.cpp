@@ -241,7 +241,8 @@ Value bin_weights(const Edges& edges, int64_t bins, const Expr& extent, const Ex
   const Value bin = over(edges.size, number(like, static_cast<double>(bins)));
   const Value count = emit("maximum", {emit("ceil", {bin}), number(like, 0)});  // (regions, 1)
   const Value most = cast_to(emit("max", {count}, make<relay::ReduceAttrs>(std::optional<Ints>())), kInt64);
-  const Value samples = zeros_of(most);
+  // Of no regions the largest number is the least that there is.
+  const Value samples = zeros_of(emit("maximum", {most, scalar(kInt64, 0)}));
   OpenDimensions::current()->learn_from(samples);
   const DataType dtype = type_of(like).dtype;
   // (regions, bins, samples, extent)

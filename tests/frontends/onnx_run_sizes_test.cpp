@@ -135,6 +135,10 @@ TEST(OnnxRunSizes, RegionsOfImages) {
                          integer("output_height", 3) + integer("output_width", 2) +
                              integer("sampling_ratio", 2) + text("mode", mode)),
                     {{"x", images}, {"r", regions}, {"b", vector_of({0, 1, 1, 0})}}, {"y"}, 16);
+  // Of none, which no sample is taken in.
+  for (int64_t samples : {0, 2})
+    expect_as_known(node("RoiAlign", {"x", "r", "b"}, {"y"}, integer("sampling_ratio", samples)),
+                    {{"x", images}, {"r", floats({}, {0, 4})}, {"b", vector_of({})}}, {"y"}, 16);
 }
 
 TEST(OnnxRunSizes, ImagesOfComputedSizes) {
