@@ -2,6 +2,7 @@
 // which run the same kernels (decision 046); of one that is open the program has a loop.
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <set>
 
 #include "core/arith/simplify.h"
@@ -277,17 +278,40 @@ Run run_direction(const Node& node, const Kind& kind, const Cell& cell, const Va
                                                                : in_a_loop(sequence, start);
 }
 
-Values recurrent(const Node& node) {
-  const Kind& kind = kind_of(node);
-  bool batch_first = node.integer("layout", 0) != 0;
-  if (node.rank(0) != 3 || node.rank(1) != 3 || node.rank(2) != 3)
-    node.reject("data and weights must be of rank 3");
+/// The inputs, of which weights, biases and states that are open have the sizes that the attributes say.
+Values of_stated_sizes(const Node& node, int64_t gates, int64_t directions, bool batch_first) {
+  const int64_t hidden = node.integer("hidden_size", 0);
+  const Expr batch = node.dims(0)[batch_first ? 0 : 1], all(directions);
+  const Dims state = batch_first ? Dims{batch, all, hidden} : Dims{all, batch, hidden};
+  const std::map<size_t, Dims> sizes{{1, {all, gates * hidden, node.dims(0)[2]}},
+                                     {2, {all, gates * hidden, hidden}},
+                                     {3, {all, 2 * gates * hidden}},
+                                     {5, state},
+                                     {6, state},
+                                     {7, {all, 3 * hidden}}};
+  Values inputs;
+  for (size_t i = 0; i < node.inputs(); ++i) {
+    inputs.push_back(node.has(i) ? node.in(i) : Value());
+    if (hidden > 0 && sizes.count(i) && inputs[i] && has_open_dims(inputs[i]))
+      inputs[i] = with_dims(inputs[i], sizes.at(i));
+  }
+  return inputs;
+}
+
+Values recurrent(const Node& given) {
+  const Kind& kind = kind_of(given);
+  bool batch_first = given.integer("layout", 0) != 0;
+  if (given.rank(0) != 3 || given.rank(1) != 3 || given.rank(2) != 3)
+    given.reject("data and weights must be of rank 3");
+  const std::string way = given.text("direction", "forward");
+  if (way != "forward" && way != "reverse" && way != "bidirectional")
+    given.reject("direction `{}` is unknown", way);
+  const int64_t directions = way == "bidirectional" ? 2 : 1;
+  const Node node =
+      given.as(given.op(), of_stated_sizes(given, kind.gates, directions, batch_first), given.opset());
   Value x = batch_first ? transposed(node.in(0), {1, 0, 2}) : node.in(0);
   const Expr batch = dims_of(x)[1];
   const int64_t hidden = node.dim(2, 2);
-  std::string way = node.text("direction", "forward");
-  if (way != "forward" && way != "reverse" && way != "bidirectional")
-    node.reject("direction `{}` is unknown", way);
   auto initial = [&](size_t i, int64_t direction) {
     if (!node.has(i)) return repeated_to(scalar(node.dtype(0), 0), {batch, hidden});
     // (directions, batch, hidden), or (batch, directions, hidden) with the batch first.
@@ -296,7 +320,7 @@ Values recurrent(const Node& node) {
                      {batch, hidden});
   };
   Values outputs, hiddens, cells;
-  for (int64_t direction = 0; direction < (way == "bidirectional" ? 2 : 1); ++direction) {
+  for (int64_t direction = 0; direction < directions; ++direction) {
     State start{initial(5, direction), kind.op == std::string("LSTM") ? initial(6, direction) : Value()};
     Run run = run_direction(node, kind, cell_of(node, kind, direction, hidden), x, direction,
                             way == "reverse" || direction == 1, start);

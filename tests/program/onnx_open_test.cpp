@@ -27,6 +27,24 @@ TEST(OnnxOpenPrograms, RecurrencesOfAnyLengthAndBatch) {
   }
 }
 
+/// As large as the attributes say.
+TEST(OnnxOpenPrograms, RecurrencesOfOpenWeights) {
+  for (const auto& [op, gates] :
+       std::vector<std::pair<const char*, int64_t>>{{"RNN", 1}, {"GRU", 3}, {"LSTM", 4}}) {
+    SCOPED_TRACE(op);
+    expect_as_settled(
+        {{node(op, {"x", "w", "r", "b", "", "h"}, {"y"},
+               integer("hidden_size", 3) + text("direction", "bidirectional"))},
+         input_of("b", {"d", "g"}) + input_of("x", {"t", "n", "i"}) + input_of("w", {"d", "e", "i"}) +
+             input_of("r", {"d", "e", "k"}) + input_of("h", {"d", "n", "k"})},
+        {{{"b", {2, 6 * gates}},
+          {"x", {5, 2, 4}},
+          {"w", {2, 3 * gates, 4}},
+          {"r", {2, 3 * gates, 3}},
+          {"h", {2, 2, 3}}}});
+  }
+}
+
 TEST(OnnxOpenPrograms, LoopsAndScansGather) {
   const std::string step =
       bytes::graph({node("Add", {"sum", "row"}, {"next"}), node("Mul", {"next", "row"}, {"out"})},
