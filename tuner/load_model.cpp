@@ -12,7 +12,9 @@
 
 namespace lathe::tuner {
 
-relay::Module load_model(const std::string& model, const InputShapes& shapes, const OpenDims& open) {
+namespace {
+
+relay::Module loaded(const std::string& model, const InputShapes& shapes, const OpenDims& open) {
   if (model.ends_with(".lathe")) fail("{} is a compiled module; name the model it was made of", model);
   if (model.ends_with(".onnx")) {
     onnx::ImportOptions options{.shapes = shapes};
@@ -42,6 +44,35 @@ relay::Module load_model(const std::string& model, const InputShapes& shapes, co
     if (!file) throw;
     fail("{}: {}", model, error.what());
   }
+}
+
+/// Whether all dimensions that main's parameters leave open are among those that stay so.
+bool are_kept(const relay::Module& module, const OpenDims& open) {
+  bool kept = true;
+  for (const relay::Var& param : module->functions.at("main")->params)
+    post_order(param->annotation, [&](const NodeRef& node) {
+      const auto* dim = node.as<VarNode>();
+      kept &= !dim || open.keeps(dim->name);
+    });
+  return kept;
+}
+
+}  // namespace
+
+relay::Module load_model(const std::string& model, const InputShapes& shapes, const OpenDims& open) try {
+  return loaded(model, shapes, open);
+} catch (const Error&) {
+  if (open.none() || open.all) throw;
+  // What the operators settle, as the channels of a convolution, nobody has to say.
+  OpenDims all = open;
+  all.all = true;
+  relay::Module module;
+  try {
+    module = loaded(model, shapes, all);
+  } catch (const Error&) {
+  }
+  if (!module || !are_kept(module, open)) throw;
+  return module;
 }
 
 }  // namespace lathe::tuner

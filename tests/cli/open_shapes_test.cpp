@@ -173,6 +173,16 @@ TEST_F(OpenShapesCommand, MistakesAreOneMessageAndExitCode2) {
   }
 }
 
+TEST_F(OpenShapesCommand, WhatOperatorsSettleNobodyHasToName) {
+  write_file(folder_ / "net.relay",
+             "def @main(%x: Tensor[(n, k), float32], %w: Tensor[(5, 3), float32]) { nn.dense(%x, %w) }");
+  const Finished named = compile(" --untuned --open n");
+  EXPECT_EQ(named.code, 0) << named.output;
+  EXPECT_THAT(named.output, HasSubstr("open: n of `x`\n"));
+  EXPECT_THAT(compile(" --untuned --open k").output,
+              HasSubstr("the model leaves dimensions of its inputs open: `x` is [n]"));
+}
+
 TEST_F(OpenShapesCommand, JobsRefuseMalformedSizes) {
   const Finished job = tune("--trials 1 --open n=4x --model " + folder_ / "net.relay");
   EXPECT_EQ(job.code, 2);
