@@ -270,14 +270,16 @@ Values loop_with_steps(const Node& node) {
   for (size_t i = 2; i < node.inputs(); ++i) carried.push_back(node.in(i));
   if (node.outputs() < carried.size())
     node.reject("{} outputs for {} carried values", node.outputs(), carried.size());
-  if (!count_is_known(node) || !known(condition)) return loop_at_run_time(node, condition, carried);
+  if (!count_is_known(node)) return loop_at_run_time(node, condition, carried);
   // Without a count, or with the largest number as PyTorch writes it, the condition ends the loop.
   int64_t steps = Node::kLargest;
   if (node.has(0)) {
     Ints count = node.positions_in(0);
-    if (count.size() != 1) node.reject("a count of {} numbers, must be one", count.size());
+    if (count.size() != 1) node.reject("input 0 has {} numbers, must have one", count.size());
     steps = count[0];
   }
+  // Of no steps whatever the condition says.
+  if (steps > 0 && !known(condition)) return loop_at_run_time(node, condition, carried);
   const Values before = carried;
   const Value first_condition = condition;
   std::vector<Values> gathered(node.outputs() - carried.size());

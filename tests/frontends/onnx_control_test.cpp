@@ -74,6 +74,12 @@ TEST(OnnxLoops, OfNoStepsGatherNoRows) {
     EXPECT_EQ(outputs[1].shape(), (Shape{0, 2}));
     EXPECT_EQ(outputs[1].dtype(), kFloat32);
   }
+  // By a condition that only a run knows.
+  Strings nodes = body;
+  nodes.push_back(node("ReduceMin", {"x"}, {"least"}, integer("keepdims", 0)));
+  nodes.push_back(node("Less", {"least", "step"}, {"go"}));
+  nodes.push_back(loop({"n", "go", "x"}, {"y", "all"}, adding_body()));
+  EXPECT_EQ(result_of(nodes, {"y", "all"})[1].shape(), (Shape{0, 2}));
 }
 
 /// Each alone is short; all together are as many nodes as no machine compiles.
