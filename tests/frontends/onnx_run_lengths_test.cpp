@@ -134,5 +134,26 @@ TEST(OnnxRunLengths, WindowsOfAnySize) {
   EXPECT_NEAR(run(open, {full({6}, kFloat32, 1)})[0].value(2), 0.75, 1e-6);
 }
 
+/// Seven pixels made five: the middle one is the middle one, whose place no rounding may move below it.
+TEST(OnnxRunLengths, ImagesThatKeepTheirMiddle) {
+  const Model model{{node("Resize", {"x", "", "scales"}, {"y"},
+                          text("coordinate_transformation_mode", "half_pixel_symmetric") +
+                              text("mode", "nearest") + text("nearest_mode", "floor"))},
+                    input_of("x", {"n"}) + input_of("scales", {"1"}),
+                    {"y"},
+                    19};
+  const Tensor x = floats({0, 1, 2, 3, 4, 5, 6}, {7}), scales = floats({0.75F}, {1}),
+               expected = floats({0, 1, 3, 4, 5}, {5});
+  const auto open = [](const std::string&) { return true; };
+  expect_equal(run(import_bytes(model.file(), "m.onnx", {.keeps_open = open}), {x, scales}), {expected});
+  expect_equal(
+      run(import_bytes(model.file(), "m.onnx", {.constants = {{"scales", scales}}, .keeps_open = open}), {x}),
+      {expected});
+  expect_equal(
+      run(import_bytes(model.file(), "m.onnx", {.shapes = {{"x", {7}}}, .constants = {{"scales", scales}}}),
+          {x}),
+      {expected});
+}
+
 }  // namespace
 }  // namespace lathe::onnx
