@@ -170,6 +170,7 @@ class Importer final : public Surroundings {
     auto main = make<relay::Function>(std::vector<relay::TypeVar>{}, params, relay::Type(), body);
     result.module = make<relay::ModuleNode>(list_types(body),
                                             std::map<std::string, Ref<relay::Function>>{{"main", main}});
+    if (!open.numbers().empty()) result.module = relay::with_numbers(result.module, open.numbers());
     return result;
   }
 

@@ -320,7 +320,11 @@ Value with_dims(const Value& value, const std::vector<Expr>& dims) {
 Value of_extent(const Value& value, int64_t axis, int64_t extent) {
   std::vector<Expr> dims = dims_of(value);
   Expr& dim = dims.at(static_cast<size_t>(axis));
-  if (as_int(dim) || OpenDimensions::current()->can_be_settled(dim)) return value;
+  if (as_int(dim)) return value;
+  if (OpenDimensions& open = *OpenDimensions::current(); open.can_be_settled(dim)) {
+    open.settle(dim, extent);
+    return value;
+  }
   dim = extent;
   return with_dims(value, dims);
 }

@@ -47,6 +47,10 @@ class OpenDimensions {
   /// Whether it is a number of its own, that inputs tell, and each run comes here: what operators demand of
   /// it is what it is then, in all of the model (core/relay/passes/settle_dims.h).
   bool can_be_settled(const Expr& dim) const;
+  /// An operator outside of branches and loops demands that number of one that can be. In the graph it may
+  /// stand within a branch all the same, where nothing else takes its result.
+  void settle(const Expr& dim, int64_t number) { numbers_.emplace(dim.as<VarNode>(), Expr(number)); }
+  const VarMap& numbers() const { return numbers_; }
   /// That of as many as a number of the program says: one dimension for numbers that are computed alike.
   Expr size_of(const Value& number);
   Choices& choices() { return choices_; }
@@ -72,6 +76,7 @@ class OpenDimensions {
   std::vector<std::pair<Expr, Place>> places_;
   std::vector<std::pair<Value, Expr>> sizes_;
   std::vector<Expr> fresh_;
+  VarMap numbers_;      // of dimensions that are settled
   int64_t scopes_ = 0;  // that are open now
   Choices& choices_;
   OpenDimensions* around_;

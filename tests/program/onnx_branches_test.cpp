@@ -148,5 +148,20 @@ TEST(OnnxBranches, SequencesOfDifferentItems) {
   }
 }
 
+/// Its channels are as many as the weights say, though nothing but a branch takes the result.
+TEST(OnnxBranches, AConvolutionThatOneSideTakes) {
+  const Model model{
+      {node("Conv", {"x", "w"}, {"c"},
+            integer("group", 3) + integers("strides", {3, 2}) + integers("pads", {0, 2, 2, 1})),
+       node("ReduceSum", {"x"}, {"sum"}), node("Constant", {}, {"none"}, bytes::real("value_float", 0)),
+       node("Less", {"none", "sum"}, {"above"}),
+       if_node("above", {node("Neg", {"c"}, {"y_yes"})}, {node("Identity", {"x"}, {"y_no"})}, "y")},
+      input_of("x", {"n", "c", "7", "m"}) + input_of("w", {"3", "1", "1", "1"}),
+      {"y"},
+      13};
+  expect_as_settled(model,
+                    {{{"x", {1, 3, 7, 1}}, {"w", {3, 1, 1, 1}}}, {{"x", {9, 3, 7, 5}}, {"w", {3, 1, 1, 1}}}});
+}
+
 }  // namespace
 }  // namespace lathe::onnx

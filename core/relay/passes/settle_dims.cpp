@@ -36,7 +36,7 @@ class CertainCalls final : public ExprVisitor {
   bool are_all_ = true;
 };
 
-using Numbers = std::unordered_map<const Node*, int64_t>;  // by variable
+using Numbers = std::unordered_map<const lathe::VarNode*, int64_t>;
 
 /// The variables that parameters show by themselves: a call with another number is seen to be wrong.
 Numbers shown_by(const Function& main) {
@@ -44,19 +44,15 @@ Numbers shown_by(const Function& main) {
   for (const Var& param : main.params)
     if (const TensorType* type = param->annotation.as<TensorType>())
       for (const lathe::Expr& dim : type->shape)
-        if (dim.as<lathe::VarNode>()) shown.emplace(dim.get(), -1);
+        if (const auto* variable = dim.as<lathe::VarNode>()) shown.emplace(variable, -1);
   return shown;
 }
 
-Module with_numbers(const Module& module, const Numbers& numbers) {
-  return rewrite(module,
-                 [&](const NodeRef& node) -> NodeRef {
-                   const auto number = numbers.find(node.get());
-                   return number == numbers.end() || number->second < 0
-                              ? node
-                              : NodeRef(lathe::Expr(number->second));
-                 })
-      .cast<ModuleNode>();
+Module with_known(const Module& module, const Numbers& numbers) {
+  VarMap known;
+  for (const auto& [variable, number] : numbers)
+    if (number >= 0) known[variable] = lathe::Expr(number);
+  return with_numbers(module, known);
 }
 
 /// Tells whether types hold where a variable is 1.
@@ -66,7 +62,7 @@ class MayBeOne {
   bool operator()(const lathe::Expr& variable) {
     const auto [known, is_new] = answers_.try_emplace(variable.get(), true);
     if (is_new) try {
-        infer_type(with_numbers(module_, {{variable.get(), 1}}));
+        infer_type(with_numbers(module_, {{variable.as<lathe::VarNode>(), lathe::Expr(1)}}));
       } catch (const TypeError&) {
         known->second = false;
       }
@@ -90,7 +86,7 @@ Module settle_dims(const Module& module) {
   MayBeOne may_be_one(module);
   bool settled = false;
   const auto settle = [&](const lathe::Expr& dim, const lathe::Expr& number) {
-    const auto shown = numbers.find(dim.get());
+    const auto shown = numbers.find(dim.as<lathe::VarNode>());
     const int64_t* value = as_int(number);
     if (shown == numbers.end() || !value || *value < 0 || shown->second >= 0) return;
     shown->second = *value;
@@ -101,14 +97,25 @@ Module settle_dims(const Module& module) {
     const lathe::Expr a = simplify(check.a), b = simplify(check.b);
     // What a branch cannot take a run may never get to.
     const auto is_the_number = [&](const lathe::Expr& dim) {
-      return !check.or_one || (certain.are_all() && numbers.count(dim.get()) && !may_be_one(dim));
+      return !check.or_one ||
+             (certain.are_all() && numbers.count(dim.as<lathe::VarNode>()) && !may_be_one(dim));
     };
     if (as_int(b) && is_the_number(a)) settle(a, b);
     if (as_int(a) && is_the_number(b)) settle(b, a);
   }
   if (!settled) return module;
   // Again: a number may be what another equation waited for.
-  return settle_dims(with_numbers(module, numbers));
+  return settle_dims(with_known(module, numbers));
+}
+
+Module with_numbers(const Module& module, const VarMap& numbers) {
+  return rewrite(module,
+                 [&](const NodeRef& node) -> NodeRef {
+                   const auto* variable = node.as<lathe::VarNode>();
+                   const auto number = variable ? numbers.find(variable) : numbers.end();
+                   return number == numbers.end() ? node : NodeRef(number->second);
+                 })
+      .cast<ModuleNode>();
 }
 
 }  // namespace lathe::relay

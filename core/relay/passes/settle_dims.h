@@ -11,4 +11,7 @@ namespace lathe::relay {
 /// cannot be 1. What only a branch or a function inside demands stays open. Throws TypeError.
 Module settle_dims(const Module& module);
 
+/// `module` with these numbers for its dimensions.
+Module with_numbers(const Module& module, const VarMap& numbers);
+
 }  // namespace lathe::relay
