@@ -250,6 +250,17 @@ std::optional<Question> first_question(const Ref<Function>& typed) {
   return std::nullopt;
 }
 
+/// A dimension that an operator demands to be a number, which no other can be told from here on.
+std::optional<std::pair<lathe::Var, Dim>> first_demand(const Ref<Function>& typed) {
+  for (const DimCheck& check : undecided_dims(make_module(typed)))
+    for (const auto& [dim, number] : {std::pair(check.a, check.b), std::pair(check.b, check.a)}) {
+      const std::optional<Shown> told = check.or_one ? std::nullopt : shown(dim, typed);
+      const Dim size = told ? simplify(number - Dim(told->beside)) : Dim();
+      if (told && as_int(size) && int_value(size) >= 0) return std::pair(told->variable, size);
+    }
+  return std::nullopt;
+}
+
 StretchCases cases_of(const Ref<Function>& stretch, size_t& left) {
   std::vector<Type> types;
   for (const Var& param : stretch->params) types.push_back(type_of(param));
@@ -263,6 +274,10 @@ StretchCases cases_of(const Ref<Function>& stretch, size_t& left) {
       throw PlacedError(question->call->span, "too many dimensions in one stretch may be 1 or not");
     ++left;
     return Cases(typed, left).of_broadcast(std::move(question->one), question->other);
+  }
+  if (const auto demand = first_demand(typed)) {
+    const lathe::VarMap number{{demand->first.get(), demand->second}};
+    return cases_of(renamed(typed, [&](const Dim& dim) { return simplify(substitute(dim, number)); }), left);
   }
   if (has_unknown_dim(typed->result_type)) refuse(typed);
   StretchCases one;

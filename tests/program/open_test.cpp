@@ -64,6 +64,24 @@ TEST(OpenPrograms, SizesThatStandInExpressionsOnly) {
             "(([1, 12, 23, 34, 45], 0), ([1, 13, 24], 0))");
 }
 
+/// What a convolution demands of the channels is a number in its kernels, though another branch takes others.
+TEST(OpenPrograms, ABranchThatDemandsANumber) {
+  const std::string text = R"(
+    def @f(%c: bool, %x: Tensor[(n, k, 7, m), float32]) {
+      if (%c) {
+        let %w = ones(shape=[3, 1, 1, 1], dtype="float32");
+        sum(nn.conv2d(%x, %w, strides=[3, 2], padding=[0, 2, 2, 1], groups=3, channels=3, kernel_size=[1, 1]))
+      } else { sum(%x) }
+    }
+    def @main() { )";
+  const std::string three = R"(@f(True, ones(shape=[9, 3, 7, 1], dtype="float32")))",
+                    one = R"(@f(False, ones(shape=[2, 1, 7, 1], dtype="float32")))",
+                    wrong = R"(@f(True, ones(shape=[2, 1, 7, 1], dtype="float32")))";
+  EXPECT_EQ(value(text + "(" + three + ", " + one + ") }"), "(81f, 14f)");
+  EXPECT_NE(value(text + wrong + " }").find("a tensor of shape (2, 1, 7, 1) where (n, 3, 7, m) is expected"),
+            std::string::npos);
+}
+
 TEST(OpenPrograms, TheLargestOfNone) {
   const std::string text = R"(
     def @at(%x: Tensor[(n), int32]) { argmax(%x, axis=[0]) }
