@@ -45,8 +45,8 @@ Value coordinates(const Node& node, const relay::ResizeAttrs& attrs, const Axis&
     return choose(emit("equal", {a.factor, one}), a.places, scaled_back(plus(a.places, half)));
   if (mode == "align_corners")
     return choose(is_single, f64(0), times(a.places, over(minus(a.in, one), minus(whole, one))));
-  if (mode ==
-      "half_pixel_symmetric")  // from the middle, which is that of the source whatever rounding cut off
+  // From the middle, which is that of the source whatever rounding cut off.
+  if (mode == "half_pixel_symmetric")
     return plus(scaled_back(minus(plus(a.places, half), times(a.out, half))), times(minus(a.in, one), half));
   node.reject("with coordinate_transformation_mode `{}` scales must be known when the model is compiled",
               mode);

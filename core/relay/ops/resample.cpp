@@ -80,8 +80,8 @@ Expr coordinate(const std::string& mode, const Axis& axis, ResizeMethod method, 
   if (mode == "align_corners") return of_one(axis, f64(0), product(x, (in - 1) / (out - 1)));
   if (mode == "asymmetric") return product(x, scale);
   if (mode == "tf_half_pixel_for_nn") return product(x + f64(0.5), scale);
-  if (mode ==
-      "half_pixel_symmetric")  // from the middle, which is that of the source whatever rounding cut off
+  // From the middle, which is that of the source whatever rounding cut off.
+  if (mode == "half_pixel_symmetric")
     return product(x + (0.5 - Real(axis.out) / 2).expr(), scale) + ((in - 1) / 2).expr();
   if (mode == "tf_crop_and_resize")
     return of_one(axis, (0.5 * (axis.roi_start + axis.roi_end) * (in - 1)).expr(),
