@@ -14,10 +14,12 @@
 #include "cli/messages.h"
 #include "cli/overview.h"
 #include "cli/terminal.h"
+#include "core/support/disk.h"
 #include "core/support/error.h"
 #include "core/support/printable.h"
 #include "core/support/service_error.h"
 #include "core/support/unfit.h"
+#include "db/database_error.h"
 
 namespace lathe::cli {
 namespace {
@@ -87,18 +89,20 @@ int run_command(const std::vector<std::string>& arguments) {
 }
 
 int exit_code_of(const std::function<int()>& body) {
-  // From the special to the general: Unfit and ServiceError are Errors. What is none of these is a bug of
-  // ours and aborts, with a core file for whoever looks.
+  // From the special to the general: Unfit, DiskFullError and ServiceError are Errors. What is none of these
+  // is a bug of ours and aborts, with a core file for whoever looks.
   try {
     return flush_stdout(body());
   } catch (const Unfit& error) {
+    return refuse(kUnfit, error.what());
+  } catch (const db::DiskFullError& error) {
     return refuse(kUnfit, error.what());
   } catch (const ServiceError& error) {
     return refuse(kService, error.what());
   } catch (const Error& error) {
     return refuse(kBadInput, error.what());
-  } catch (const std::system_error& error) {  // of std::filesystem, and of a full stdout
-    return refuse(kBadInput, error.what());
+  } catch (const std::system_error& error) {  // of std::filesystem, and of stdout
+    return refuse(says_full(error.code().value()) ? kUnfit : kBadInput, error.what());
   } catch (const nlohmann::json::exception& error) {  // a file's name that is no UTF-8, in --json or in a job
     return refuse(kBadInput, error.what());
   } catch (const std::bad_alloc&) {

@@ -11,6 +11,7 @@
 #include "cli/shell.h"
 #include "core/support/bounded_json.h"
 #include "core/support/digest.h"
+#include "core/support/disk.h"
 #include "core/support/error.h"
 #include "core/support/printable.h"
 #include "core/support/service_error.h"
@@ -184,7 +185,7 @@ std::string fetch_module(const std::string& id, const std::string& folder, Servi
     throw ServiceError(
         fmt::format("the tracker calls the model of job {} `{}`, which is no file's name", id, model));
   const std::string into = folder.empty() ? "lathe-out/" + model : folder;
-  fs::create_directories(into);
+  make_folder(into);
   std::string file = into + "/" + model + ".lathe";
   service.download(job + "/module", file, module_bytes(details));
   return file;

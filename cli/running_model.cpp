@@ -12,6 +12,7 @@
 
 #include "core/runtime/plan_dims.h"
 #include "core/support/bounded_json.h"
+#include "core/support/disk.h"
 #include "core/support/error.h"
 #include "core/support/text.h"
 
@@ -178,9 +179,7 @@ RunningModel start_module(std::shared_ptr<const runtime::Module> module, const I
 
 void make_output_folder(const std::string& folder) {
   if (folder.empty()) return;
-  std::error_code error;
-  std::filesystem::create_directories(folder, error);
-  if (error) fail("cannot make the folder {}: {}", folder, error.message());
+  make_folder(folder);
   if (access(folder.c_str(), W_OK | X_OK) != 0)
     fail("cannot write into the folder {}: {}", folder, std::strerror(errno));
 }

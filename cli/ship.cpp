@@ -13,6 +13,7 @@
 #include "cli/progress.h"
 #include "core/program/stretches.h"
 #include "core/runtime/module_pair.h"
+#include "core/support/disk.h"
 #include "tuner/final_build.h"
 
 namespace lathe::cli {
@@ -47,7 +48,7 @@ bool same_bytes(const std::string& a, const std::string& b) {
 
 /// Of the files in the job's folder, which is made.
 std::string stem_of(const TuneJob& job) {
-  fs::create_directories(job.folder);
+  make_folder(job.folder);
   return (fs::path(job.folder) / module_name(job.model)).string();
 }
 

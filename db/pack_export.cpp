@@ -1,7 +1,9 @@
 #include <cerrno>
+#include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <memory>
 #include <nlohmann/json.hpp>
 
 #include "core/support/bounded_json.h"
@@ -40,21 +42,24 @@ void require_within(size_t size, size_t most, const char* what, const char* unit
 /// One file of JSON lines.
 class LineFile {
  public:
-  LineFile(const fs::path& folder, const char* name) : name_(name), path_(folder / name), file_(path_) {}
+  LineFile(const fs::path& folder, const char* name)
+      : name_(name), path_(folder / name), file_(fopen(path_.c_str(), "wbe")) {
+    if (!file_) fail_to_write(path_, errno);
+  }
 
   void add(const json& line) {
     // The one place where an export may differ from the rows: bytes that are no UTF-8.
     const std::string text = json_line(line) + "\n";
     require_within(text.size(), limits::kLine, "record");
     digest_.add(text);
-    file_ << text;
+    if (fwrite(text.data(), 1, text.size(), file_.get()) != text.size()) fail_to_write(path_, errno);
     ++lines_;
   }
 
-  /// Closes it and enters it into the manifest. Throws Error when not all could be written.
+  /// Closes it and enters it into the manifest. Throws as fail_to_write() does when not all was written.
   int64_t finish(json& manifest) {
-    file_.close();
-    if (!file_) fail("cannot write {}: is the disk full?", path_.string());
+    // Most of a short file is still in the buffer: a full disk shows here.
+    if (fclose(file_.release()) != 0) fail_to_write(path_, errno);
     manifest["files"][name_] = {{"lines", lines_}, {"sha256", digest_.digest()}};
     return lines_;
   }
@@ -62,7 +67,10 @@ class LineFile {
  private:
   const char* name_;
   fs::path path_;
-  std::ofstream file_;
+  struct Close {
+    void operator()(FILE* file) const { fclose(file); }
+  };
+  std::unique_ptr<FILE, Close> file_;
   Sha256 digest_;
   int64_t lines_ = 0;
 };

@@ -5,6 +5,7 @@
 #include <memory>
 #include <thread>
 
+#include "core/support/disk.h"
 #include "core/support/error.h"
 #include "core/support/service_error.h"
 #include "core/support/user_folder.h"
@@ -32,10 +33,8 @@ void require_not_newer(const std::string& path, std::chrono::milliseconds busy_t
 }
 
 void create_folder_of(const std::string& path) {
-  std::filesystem::path folder = std::filesystem::path(path).parent_path();
-  std::error_code error;
-  if (!folder.empty()) std::filesystem::create_directories(folder, error);
-  if (error) fail("cannot create the folder of database {}: {}", path, error.message());
+  const std::filesystem::path folder = std::filesystem::path(path).parent_path();
+  if (!folder.empty()) make_folder(folder);
 }
 
 std::optional<int64_t> found_id(Query query) {

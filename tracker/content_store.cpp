@@ -41,7 +41,7 @@ void ContentStore::make_folder() {
   make_own_folder(settings_.folder);
   // Models are their users', not the machine's.
   fs::permissions(settings_.folder, fs::perms::owner_all, error);
-  if (error) fail("cannot make the folder {}: {}", settings_.folder, error.message());
+  if (error) fail_to_make_folder(settings_.folder, error.value());
 }
 
 namespace {

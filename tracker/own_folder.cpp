@@ -4,8 +4,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <filesystem>
-
+#include "core/support/disk.h"
 #include "core/support/error.h"
 #include "core/support/private_file.h"
 #include "core/support/service_error.h"
@@ -13,9 +12,7 @@
 namespace lathe::tracker {
 
 void make_own_folder(const std::string& path) {
-  std::error_code error;
-  std::filesystem::create_directories(path, error);
-  if (error) fail("cannot make the folder {}: {}", path, error.message());
+  make_folder(path);
   struct stat link {
   }, folder{};
   if (lstat(path.c_str(), &link) != 0 || stat(path.c_str(), &folder) != 0 || !S_ISDIR(folder.st_mode))

@@ -97,9 +97,7 @@ KnownMachine measure_unless(const Target& target, bool kept_counts) {
   CHECK(is_at_hand(target), "{} is not this machine", to_text(target));
   const Target probed = probed_target(target);
   const std::string path = path_for(probed);
-  std::error_code error;
-  std::filesystem::create_directories(std::filesystem::path(path).parent_path(), error);
-  if (error) fail("cannot create the folder of {}: {}", path, error.message());
+  make_folder(std::filesystem::path(path).parent_path());
   Lock lock(path + ".lock");
   // Asked again with the lock held.
   if (kept_counts)

@@ -22,6 +22,7 @@
 #include "cli/running_model.h"
 #include "cli/shapes.h"
 #include "core/runtime/plan_dims.h"
+#include "core/support/disk.h"
 #include "core/support/file.h"
 #include "core/support/printable.h"
 #include "core/support/temporary_folder.h"
@@ -274,23 +275,23 @@ bool is_torn(const std::string& file) {
 void append(const std::string& file, const std::string& text) {
   const std::string whole = is_torn(file) ? "\n" + text : text;
   const int descriptor = open(file.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0644);
-  if (descriptor < 0) fail("cannot append to {}: {}", file, std::strerror(errno));
+  if (descriptor < 0) fail_to_write(file, errno);
   const ssize_t written = write(descriptor, whole.data(), whole.size());
   int error = written < 0 ? errno : written < static_cast<ssize_t>(whole.size()) ? ENOSPC : 0;
   if (close(descriptor) != 0 && error == 0) error = errno;
-  if (error != 0) fail("cannot append to {}: {}", file, std::strerror(error));
+  if (error != 0) fail_to_write(file, error);
 }
 
-/// Whether all of them were written; what was not is said.
-bool write_reports(const gate::Report& report, const GateFlags& flags) {
-  bool all = true;
+/// What is not written is said; the exit code is that of the first of these.
+ExitCode write_reports(const gate::Report& report, const GateFlags& flags) {
+  ExitCode code = kSuccess;
   const auto put = [&](const std::string& file, const auto& write, const auto& text_of) {
     if (file.empty()) return;
     try {
       write(file, text_of(report));
-    } catch (const Error& error) {
-      fmt::print(stderr, "error: {}\n", printable(error.what()));
-      all = false;
+    } catch (const Error&) {
+      const auto failed = static_cast<ExitCode>(exit_code_of([]() -> int { throw; }));
+      if (code == kSuccess) code = failed;
     }
   };
   const auto replace = [](const std::string& file, const std::string& text) { write_file(file, text); };
@@ -302,7 +303,7 @@ bool write_reports(const gate::Report& report, const GateFlags& flags) {
   put(flags.history, append, [](const gate::Report& each) {
     return gate::history_text(each, fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::time(nullptr))));
   });
-  return all;
+  return code;
 }
 
 ExitCode exit_code(gate::Answer answer) {
@@ -342,10 +343,10 @@ int gate_command(Flags& flags) {
   // Units are called as files are, and those of the candidate are a stranger's.
   fmt::print("{}", gate.as_json ? gate::json_text(report) : printable(gate::table_text(report)));
   // After the table: a file that cannot be written must not cost the result of minutes, nor its exit code.
-  const bool written = write_reports(report, gate);
+  const ExitCode written = write_reports(report, gate);
   if (report.result.interrupted) return kInterrupted;
   const ExitCode code = exit_code(report.result.answer());
-  return code == kSuccess && !written ? kBadInput : code;
+  return code == kSuccess ? written : code;
 }
 
 }  // namespace lathe::cli

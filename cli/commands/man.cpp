@@ -1,11 +1,10 @@
 #include <fmt/core.h>
 
-#include <filesystem>
-
 #include "cli/command.h"
 #include "cli/commands/commands.h"
 #include "cli/manual.h"
 #include "cli/messages.h"
+#include "core/support/disk.h"
 #include "core/support/error.h"
 #include "core/support/file.h"
 
@@ -21,7 +20,7 @@ int man_command(Flags& flags) {
     return kSuccess;
   }
   if (!name.empty()) fail("tune man: --out writes all pages: give no COMMAND");
-  std::filesystem::create_directories(folder);
+  make_folder(folder);
   for (const Command& command : commands())
     write_file(fmt::format("{}/{}.1", folder, page_name(command)), manual_page(command));
   say("{} pages in {}", commands().size(), folder);

@@ -8,16 +8,34 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <filesystem>
 
 #include "core/support/error.h"
 #include "core/support/unfit.h"
 
 namespace lathe {
 
-void fail_to_write(const std::string& path, int error) {
-  const std::string problem = fmt::format("cannot write {}: {}", path, std::strerror(error));
-  if (error == ENOSPC || error == EDQUOT) throw Unfit(problem);
+namespace {
+[[noreturn]] void fail_for(int error, const std::string& problem) {
+  if (says_full(error)) throw Unfit(problem);
   throw Error(problem);
+}
+}  // namespace
+
+bool says_full(int error) { return error == ENOSPC || error == EDQUOT; }
+
+void fail_to_write(const std::string& path, int error) {
+  fail_for(error, fmt::format("cannot write {}: {}", path, std::strerror(error)));
+}
+
+void fail_to_make_folder(const std::string& path, int error) {
+  fail_for(error, fmt::format("cannot make the folder {}: {}", path, std::strerror(error)));
+}
+
+void make_folder(const std::string& path) {
+  std::error_code error;
+  std::filesystem::create_directories(path, error);
+  if (error) fail_to_make_folder(path, error.value());
 }
 
 void sync_to_disk(const std::string& path) {

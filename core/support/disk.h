@@ -5,9 +5,18 @@
 
 namespace lathe {
 
-/// Throws "cannot write PATH: reason" for an `errno`: Unfit where the disk or the quota is full, which no
-/// other flag mends, else Error.
+/// Whether an `errno` says that the disk or the quota is full: the machine's fault, which no other flag
+/// mends.
+bool says_full(int error);
+
+/// Throws "cannot write PATH: reason" for an `errno`: Unfit where that says_full(), else Error.
 [[noreturn]] void fail_to_write(const std::string& path, int error);
+
+/// The same with "cannot make the folder PATH: reason".
+[[noreturn]] void fail_to_make_folder(const std::string& path, int error);
+
+/// Makes the folder and those above it, or fails so.
+void make_folder(const std::string& path);
 
 /// The bytes of a file, or the names in a folder, are on the disk when this returns. Throws Error "cannot
 /// write PATH to its disk: reason".

@@ -3,11 +3,11 @@
 #include <stdlib.h>
 
 #include <cerrno>
-#include <cstring>
 #include <filesystem>
 
 #include "core/support/disk_use.h"
 #include "core/support/error.h"
+#include "core/support/disk.h"
 
 namespace lathe {
 namespace fs = std::filesystem;
@@ -17,7 +17,7 @@ TemporaryFolder::TemporaryFolder() {
   const fs::path parent = fs::temp_directory_path(none);
   path_ = (none ? fs::path("/tmp") : parent) / "lathe-XXXXXX";
   // Mode 0700, by a name that nobody can guess: in /tmp another user could have put a link there before.
-  if (!mkdtemp(path_.data())) fail("cannot make a folder {}: {}", path_, std::strerror(errno));
+  if (!mkdtemp(path_.data())) fail_to_make_folder(path_, errno);
 }
 
 TemporaryFolder::~TemporaryFolder() {

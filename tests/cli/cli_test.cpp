@@ -72,7 +72,7 @@ TEST(Tune, SynopsesAndExamplesNameFlagsThatExist) {
 
 TEST(Tune, OutputThatDoesNotArriveIsAnError) {
   const Finished finished = run_command(std::string("(") + TUNE + " version > /dev/full)");
-  EXPECT_EQ(finished.code, 2);
+  EXPECT_EQ(finished.code, 4);
   EXPECT_EQ(finished.output, "error: cannot write to stdout: No space left on device\n");
 }
 
@@ -126,7 +126,7 @@ TEST(Tune, NoSecretIsLeftWhoseOtherHalfNobodyGot) {
   const TemporaryFolder folder;
   for (const char* command : {"token --name a", "keygen"}) {
     const std::string path = folder / "secret";
-    EXPECT_EQ(tune(fmt::format("{} --out {} >/dev/full", command, path)).code, 2);
+    EXPECT_EQ(tune(fmt::format("{} --out {} >/dev/full", command, path)).code, 4);
     EXPECT_FALSE(std::filesystem::exists(path)) << command;
   }
 }

@@ -105,12 +105,24 @@ TEST_F(GateCommand, AReportThatCannotBeWrittenCostsNeitherTheOthersNorTheVerdict
       " --junit " + temporary_.path() + " --markdown " + reports + ".md --history " + reports + ".jsonl";
   Finished finished = gate("a.lathe", "b.lathe", flags);
   EXPECT_EQ(finished.code, 1) << finished.output;
-  EXPECT_THAT(finished.output, AllOf(HasSubstr("\nb     FAIL"), HasSubstr("error: cannot append to ")));
+  EXPECT_THAT(finished.output, AllOf(HasSubstr("\nb     FAIL"), HasSubstr("error: cannot write ")));
   EXPECT_THAT(read_file(reports + ".md"), StartsWith("### Performance gate: fail\n"));
   EXPECT_THAT(read_file(reports + ".jsonl"), HasSubstr("\"verdict\":\"FAIL\""));
   finished = gate("a.lathe", "a.lathe", flags);
   unsetenv("GITHUB_STEP_SUMMARY");
   EXPECT_EQ(finished.code, 2) << finished.output;
+}
+
+/// The machine's fault, as a full disk is under all else that is written.
+TEST_F(GateCommand, AReportOntoAFullDiskIsExitCode4) {
+  write("a.lathe", 1);
+  std::filesystem::copy(folder_ + "a.lathe", folder_ + "b.lathe");
+  for (const char* flag : {" --junit", " --sarif", " --markdown", " --history"}) {
+    const Finished finished = gate("a.lathe", "b.lathe", std::string(flag) + " /dev/full");
+    EXPECT_EQ(finished.code, 4) << flag;
+    EXPECT_THAT(finished.output, AllOf(HasSubstr("gate: pass\n"),
+                                       HasSubstr("cannot write /dev/full: No space left on device")));
+  }
 }
 
 /// A night that was killed while it wrote must not take the next one with it.

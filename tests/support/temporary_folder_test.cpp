@@ -31,7 +31,7 @@ TEST(TemporaryFolder, SaysWhyItCannotBeMade) {
     TemporaryFolder folder;
     ADD_FAILURE() << "made " << folder.path();
   } catch (const Error& error) {
-    EXPECT_TRUE(std::string(error.what()).starts_with("cannot make a folder /proc/lathe-")) << error.what();
+    EXPECT_TRUE(std::string(error.what()).starts_with("cannot make the folder /proc/lathe-")) << error.what();
   }
   unsetenv("TMPDIR");
 }

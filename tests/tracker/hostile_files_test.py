@@ -221,6 +221,30 @@ def read_only_folders(folder):
               f"tune {words}: {done.returncode} {done.stderr}")
 
 
+def full_disks(folder):
+    """Whatever is written onto a full disk: one message that says so, and exit code 4."""
+    with open(f"{folder}/m.relay", "w") as file:
+        file.write("def @main(%x: Tensor[(1, 4), float32]) -> Tensor[(1, 4), float32] { nn.relu(%x) }\n")
+    job = f"--model {folder}/m.relay --threads 1 --trials 1 --quiet"
+    run(*job.split(), "--db", f"{folder}/full.db", "--out", f"{folder}/out")
+    run("db", "export", f"{folder}/pack", "--db", f"{folder}/full.db")
+    full = f"{folder}/disk"
+    mount = f"mkdir -p {full} && mount -t tmpfs -o size=64k none {full} && mkdir {full}/in"
+    if subprocess.run(["unshare", "-rm", "sh", "-c", mount], capture_output=True).returncode != 0:
+        return print("no mounts here: full disks are not tried")
+    mount += f" && {{ head -c 1M /dev/zero > {full}/filler; true; }} 2>/dev/null"
+    grow = f"database {full}/in/t.db can't grow: the disk or a quota is full"
+    for place, words, said in (("/tmp", f"db export {full}/in/pack --db {folder}/full.db", "devices.jsonl: No space left on device"),
+                               ("/tmp", f"db import {folder}/pack --db {full}/in/t.db", grow),
+                               ("/tmp", f"{job} --db {full}/in/t.db --out {folder}/o", grow),
+                               ("/tmp", f"man --out {full}/in/man", "tune.1: No space left on device")):
+        done = subprocess.run(["unshare", "-rm", "sh", "-c", f"{mount} && TMPDIR={place} exec {TUNE} {words}"], capture_output=True,
+                              text=True, timeout=100)
+        last = done.stderr.splitlines()[-1:]
+        check(done.returncode == 4 and last and last[0].startswith("error: ") and said in last[0],
+              f"TMPDIR={place} tune {words}: {done.returncode} {done.stderr}")
+
+
 def deep_models(folder):
     """A model whose text nests without end."""
     deep = 200000
@@ -240,7 +264,7 @@ def deep_models(folder):
 
 def main():
     attacks = (code_in_a_database, strange_principals, packs_that_are_none, names_in_a_database, a_damaged_job,
-               files_of_two_trackers, models_of_others, read_only_folders, deep_models)
+               files_of_two_trackers, models_of_others, read_only_folders, full_disks, deep_models)
     for attack in attacks:
         with tempfile.TemporaryDirectory() as folder:
             attack(folder)
