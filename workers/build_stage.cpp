@@ -91,6 +91,9 @@ void BuildStage::built(uint64_t lease, bool unscheduled, const Report& report) {
     candidate.build_seconds += report.wall_seconds;
     return next_build(lease);
   }
+  if (const std::string unfit = why_build_says_nothing(reply); !unfit.empty())
+    return candidate.attempts.again({.end = Report::End::kLost}) ? start_build(candidate.lease, unscheduled)
+                                                                 : lose(lease, unfit);
   if (unscheduled) reply.message = std::string(kUnscheduled) + reply.message;
   ended_.push_back({lease,
                     true,

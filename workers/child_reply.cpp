@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "core/support/error.h"
+#include "core/support/temporary_folder.h"
 #include "tracker/defaults.h"
 
 namespace lathe::worker {
@@ -38,6 +39,12 @@ Reply reply_of(const Report& report, bool build) {
                           : report.end == Report::End::kTimedOut ? Outcome::kTimeout
                                                                  : Outcome::kCrashed;
   return {.outcome = outcome, .message = last_words(report)};
+}
+
+std::string why_build_says_nothing(const Reply& reply) {
+  // More than any candidate takes. A child could say by itself that a disk is full, of any disk.
+  constexpr uint64_t kRoom = 16 << 20;
+  return reply.outcome == Outcome::kBuildFailed ? why_no_room(kRoom) : "";
 }
 
 int signal_of(const Report& report) { return report.end == Report::End::kSignalled ? report.code : 0; }

@@ -22,6 +22,10 @@ int signal_of(const Report& report);
 /// Killed by somebody else, as far as one can tell: the system short of memory, or a person.
 bool killed_from_outside(const Report& report);
 
+/// Why a build that failed says nothing of its program: this machine has no room for what a linker writes.
+/// "" of all others. REQUIRES: what the build itself has written is removed.
+std::string why_build_says_nothing(const Reply& reply);
+
 /// How often a task of a child's has been tried. What ended it may have been the kernel, short of memory, and
 /// not its candidate.
 class Attempts {

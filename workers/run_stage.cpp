@@ -132,9 +132,11 @@ void RunStage::start_reference() {
 
 void RunStage::reference_built(const Report& report) {
   if (attempts_.again(report)) return start_reference();
-  attempts_ = {};
   if (report.end == Report::End::kLost) return lose_run(describe(report));
   Reply reply = reply_of(report, /*build=*/true);
+  if (const std::string unfit = why_build_says_nothing(reply); !unfit.empty())
+    return attempts_.again({.end = Report::End::kLost}) ? start_reference() : lose_run(unfit);
+  attempts_ = {};
   if (reply.outcome != Outcome::kOk) return case_failed(reply.message);
   reference_ = std::move(reply.artifact);
   start_reference_run();

@@ -225,6 +225,8 @@ class Supervision {
     close(tail_file);
   }
 
+    // Who hears of its end, and looks for room, finds what it has written gone.
+    folder_.reset();
  private:
   void serve_gate() {
     char ask = 0;

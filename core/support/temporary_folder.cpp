@@ -1,13 +1,15 @@
 #include "core/support/temporary_folder.h"
 
+#include <fcntl.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <filesystem>
 
+#include "core/support/disk.h"
 #include "core/support/disk_use.h"
 #include "core/support/error.h"
-#include "core/support/disk.h"
 
 namespace lathe {
 namespace fs = std::filesystem;
@@ -26,6 +28,22 @@ TemporaryFolder::~TemporaryFolder() {
     remove_folder(path_);
   } catch (const Error&) {
     // It stays, which harms nobody who is still here.
+  }
+}
+
+std::string why_no_room(uint64_t bytes) {
+  try {
+    const TemporaryFolder folder;
+    const std::string path = folder / "room";
+    const int file = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    if (file < 0) fail_to_write(path, errno);
+    // Of what the file system would say to a write, a quota included, without the writing.
+    const int error = posix_fallocate(file, 0, static_cast<off_t>(bytes));
+    close(file);
+    if (error != 0) fail_to_write(path, error);
+    return "";
+  } catch (const Error& error) {
+    return error.what();
   }
 }
 

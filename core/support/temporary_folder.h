@@ -1,6 +1,7 @@
 // A fresh folder that vanishes with its owner.
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 namespace lathe {
@@ -20,5 +21,8 @@ class TemporaryFolder {
  private:
   std::string path_;
 };
+
+/// Why nothing of that size can be written there now; "" where it can.
+std::string why_no_room(uint64_t bytes);
 
 }  // namespace lathe

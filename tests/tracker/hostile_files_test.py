@@ -222,7 +222,8 @@ def read_only_folders(folder):
 
 
 def full_disks(folder):
-    """Whatever is written onto a full disk: one message that says so, and exit code 4."""
+    """Whatever is written onto a full disk: one message that says so, and exit code 4. A worker whose temporary files lie there
+    blames no candidate."""
     with open(f"{folder}/m.relay", "w") as file:
         file.write("def @main(%x: Tensor[(1, 4), float32]) -> Tensor[(1, 4), float32] { nn.relu(%x) }\n")
     job = f"--model {folder}/m.relay --threads 1 --trials 1 --quiet"
@@ -237,12 +238,16 @@ def full_disks(folder):
     for place, words, said in (("/tmp", f"db export {full}/in/pack --db {folder}/full.db", "devices.jsonl: No space left on device"),
                                ("/tmp", f"db import {folder}/pack --db {full}/in/t.db", grow),
                                ("/tmp", f"{job} --db {full}/in/t.db --out {folder}/o", grow),
-                               ("/tmp", f"man --out {full}/in/man", "tune.1: No space left on device")):
+                               ("/tmp", f"man --out {full}/in/man", "tune.1: No space left on device"),
+                               (f"{full}/in", f"{job} --db {folder}/room.db --out {folder}/o", "can build or run nothing")):
         done = subprocess.run(["unshare", "-rm", "sh", "-c", f"{mount} && TMPDIR={place} exec {TUNE} {words}"], capture_output=True,
                               text=True, timeout=100)
         last = done.stderr.splitlines()[-1:]
         check(done.returncode == 4 and last and last[0].startswith("error: ") and said in last[0],
               f"TMPDIR={place} tune {words}: {done.returncode} {done.stderr}")
+    with sqlite3.connect(f"{folder}/room.db") as database:
+        outcomes = database.execute("SELECT outcome FROM trial").fetchall()
+    check(outcomes == [(None,)], f"of a machine without room trials end as {outcomes}")
 
 
 def deep_models(folder):
