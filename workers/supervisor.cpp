@@ -35,7 +35,8 @@ constexpr int kControl = 3;
 constexpr size_t kStderrTail = 4096;
 constexpr int kIgnored[] = {SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGPIPE};
 constexpr size_t kMostFiles = 1000;  // of a build: a linker has two dozen
-constexpr char kOpenWindow = 'o', kCloseWindow = 'c', kGranted = 'k';
+// What a child says through its gate, and what it hears.
+constexpr char kBegun = 'b', kOpenWindow = 'o', kCloseWindow = 'c', kGranted = 'k';
 // The file may have been written by a candidate; a half, or somebody else's bytes, must not
 // be taken for a reply.
 constexpr uint64_t kReplyMagic =
@@ -92,6 +93,8 @@ struct ChildPlan {
   // From here on whatever runs is a stranger's.
   // Ends the process (status 125) where it fails: a child that is half confined runs nothing.
   confine(plan.limits, plan.role->confinement);
+  // Before anything of a stranger's runs, who could not take it back.
+  (void)!write(3, &kBegun, 1);
   Child child(3, descriptors);
   std::string reply;
   try {
@@ -209,6 +212,9 @@ class Supervision {
     reap(timed_out_ || crowded_ || overfull_);
     // What it wrote between the last look and its end.
     drain_errors();
+    while (gate_ >= 0 && !begun_) serve_gate();
+    // Cores that have been taken away, limits of this process's own: nothing is known of the task.
+    if (!begun_ && WIFEXITED(status_)) fail("{}", tail_.empty() ? "a child did not begin" : tail_);
     return true;
   }
 
@@ -219,20 +225,22 @@ class Supervision {
     report.peak_bytes = static_cast<uint64_t>(usage_.ru_maxrss) * 1024;
     std::string reply;
     report.end = static_cast<uint8_t>(classify(report.code, reply));
+    // Who hears of its end, and looks for room, finds what it has written gone.
+    folder_.reset();
     const int reply_file = memory_file("reply", reply), tail_file = memory_file("stderr", tail());
     send_packet(kControl, &report, sizeof report, {reply_file, tail_file});
     close(reply_file);
     close(tail_file);
   }
 
-    // Who hears of its end, and looks for room, finds what it has written gone.
-    folder_.reset();
  private:
   void serve_gate() {
     char ask = 0;
     if (read(gate_, &ask, 1) != 1) {  // the child has closed it: nothing more to serve
       close(gate_);
       gate_ = -1;
+    } else if (ask == kBegun) {
+      begun_ = true;
     } else if (ask == kOpenWindow && !window_) {
       window_ = waiting_ = true;
     } else if (ask == kCloseWindow && window_) {
@@ -348,6 +356,7 @@ class Supervision {
   pid_t pid_ = -1;
   int pid_fd_ = -1, errors_ = -1, gate_ = -1, reply_ = -1;
   Clock::time_point started_, last_;
+  bool begun_ = false;    // it is confined, and runs what it was sent
   double used_ = 0;       // of the wall limit
   bool window_ = false;   // asked for
   bool waiting_ = false;  // and not yet granted

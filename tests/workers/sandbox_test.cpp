@@ -375,6 +375,16 @@ TEST(Sandbox, ANewSupervisorFollowsAKilledOne) {
   EXPECT_EQ(sandbox.run(task("echo")).reply, "echo");
 }
 
+/// Cores may be taken from a container while it runs. Where a child cannot be confined nothing is known of
+/// what it should have run.
+TEST(Sandbox, AChildThatCannotBeginIsTheMachinesFault) {
+  Sandbox sandbox(sandbox_command("decent"));
+  Task on_no_core = task("echo");
+  on_no_core.limits.cpus = {1000};
+  EXPECT_EQ(sandbox.run(on_no_core).end, Report::End::kLost);
+  EXPECT_EQ(sandbox.run(task("echo")).reply, "echo");
+}
+
 /// What becomes of a module's run whose first `deaths` processes are killed.
 std::string end_with_deaths(size_t deaths) {
   const TemporaryFolder folder;
