@@ -125,6 +125,8 @@ class Locks {
   /// To make new jobs; several may.
   virtual bool lock_new() = 0;
   virtual bool lock_job(int64_t job) = 0;
+  /// Throws DatabaseError when others could have them by now. Those of a server's session end with it.
+  virtual void require_held() {}
 };
 
 /// One connection; not thread-safe: a connection belongs to one thread. Several processes may hold one each.

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <fmt/core.h>
 #include <sqlite3.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -296,14 +297,29 @@ std::string SqliteDatabase::by_index(std::string_view index) const {
   return fmt::format("INDEXED BY {}", index);
 }
 
+/// A file that has no name any more, or whose name is another's, takes what is written and is gone with its
+/// last connection.
+void SqliteDatabase::require_in_place() {
+  int moved = 0;
+  // Of a database in memory this says nothing.
+  sqlite3_file_control(handle_, nullptr, SQLITE_FCNTL_HAS_MOVED, &moved);
+  if (moved)
+    throw DatabaseError(fmt::format(
+        "database {} was removed or replaced while it is in use: nothing more is recorded in it", name()));
+}
+
 void SqliteDatabase::begin(bool writing) {
+  require_in_place();
   // A transaction that reads first and writes later could not wait for another writer, but would fail
   // (SQLITE_BUSY_SNAPSHOT).
   run(writing ? "BEGIN IMMEDIATE" : "BEGIN", std::span<const Value>());
 }
 
 // With synchronous = FULL this returns when the log is on the disk.
-void SqliteDatabase::commit() { run("COMMIT", std::span<const Value>()); }
+void SqliteDatabase::commit() {
+  require_in_place();
+  run("COMMIT", std::span<const Value>());
+}
 
 // SQLite rolls back by itself after some errors (a full disk).
 bool SqliteDatabase::in_transaction() const { return sqlite3_get_autocommit(handle_) == 0; }
@@ -379,6 +395,14 @@ class FileLocks final : public Locks {
   bool lock(short kind, int64_t start, int64_t length) {
     struct flock wanted = lock_of(kind, start, length);
     // Of the open file, not of the process: two within one process exclude each other too, and no other
+  void require_held() override {
+    struct stat held {
+    }, found{};
+    // Another process would make the file anew, and lock that.
+    if (stat(path_.c_str(), &found) != 0 || fstat(file_, &held) != 0 || found.st_ino != held.st_ino)
+      throw DatabaseError(fmt::format(
+          "{} was removed while its locks are held: whoever comes now would not see that", path_));
+  }
     // descriptor's close() ends them.
     if (fcntl(file_, F_OFD_SETLK, &wanted) == 0) return true;
     if (errno == EAGAIN || errno == EACCES) return false;

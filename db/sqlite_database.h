@@ -52,6 +52,7 @@ class SqliteDatabase final : public Database {
   bool in_transaction() const override;
   void roll_back(const std::string& sql) noexcept override;
 
+  void require_in_place();
   [[noreturn]] void raise(int code) const;
   sqlite3_stmt* acquire(std::string_view sql);
   int64_t pragma(const char* sql);

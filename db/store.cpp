@@ -10,6 +10,7 @@
 #include "core/support/service_error.h"
 #include "core/support/user_folder.h"
 #include "db/backup.h"
+#include "db/database_error.h"
 #include "db/schema.h"
 
 namespace lathe::db {
@@ -104,6 +105,8 @@ Store::Store(const std::string& path, StoreOptions options)
     return;
   }
   if (!is_server(path)) {
+    if (options.made && !std::filesystem::exists(path))
+      throw DatabaseError(fmt::format("database {} is not there any more", path));
     require_not_newer(path, options.busy_timeout);
     create_folder_of(path);
   }

@@ -24,6 +24,7 @@ std::string default_database_path();
 
 struct StoreOptions {
   bool read_only = false;
+  bool made = false;  // else a database that is not there is made
   std::chrono::milliseconds busy_timeout{10'000};
   std::function<int64_t()> now_ms;  // the wall clock, unless a test brings its own
 };

@@ -1,5 +1,6 @@
 // Jobs that a tracker owns, and what is told about them.
 #include "core/support/error.h"
+#include "db/database_error.h"
 #include "db/job_names.h"
 #include "db/store.h"
 
@@ -185,7 +186,7 @@ void Store::set_served_search(ServedJobId id, JobId search) {
 int Store::count_served_crash(ServedJobId id) {
   const auto crashes =
       database_->insert("UPDATE served_job SET crashes = crashes + 1 WHERE id = ? RETURNING crashes", {id});
-  CHECK(crashes);
+  if (!crashes) throw DatabaseError(fmt::format("database {}: job {} is gone", database_->name(), id));
   return static_cast<int>(*crashes);
 }
 

@@ -22,6 +22,8 @@ class Claims {
   void claim_new();
   /// Throws Error when it is another's.
   void claim_job(uint64_t job);
+  /// Throws db::DatabaseError when others could have claimed the same by now.
+  void require_held() { locks_->require_held(); }
 
  private:
   const std::string database_;

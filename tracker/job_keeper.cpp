@@ -141,7 +141,7 @@ bool JobKeeper::end(db::ServedJobId id, db::JobState state, int signal) {
   // its look at the row and its process.
   std::lock_guard deciding(deciding_);
   // Callers are on threads of others (HTTP's); a connection is of one thread.
-  db::Store store(settings_.database);
+  db::Store store(settings_.database, {.made = true});
   if (!store.set_served_state(id, state)) return false;
   std::lock_guard lock(mutex_);
   const auto found = searches_.find(id);
@@ -170,7 +170,7 @@ bool JobKeeper::pause(db::ServedJobId id) { return end(id, db::JobState::kStoppe
 
 bool JobKeeper::resume(db::ServedJobId id) {
   std::lock_guard deciding(deciding_);
-  db::Store store(settings_.database);
+  db::Store store(settings_.database, {.made = true});
   if (store.served_job(id).state != db::JobState::kStopped) return false;
   const bool done = store.set_served_state(id, db::JobState::kQueued);
   wake();
@@ -198,7 +198,7 @@ void JobKeeper::keep() {
     lock.unlock();
     watch_folders();
     try {
-      if (!store) store.emplace(settings_.database);
+      if (!store) store.emplace(settings_.database, db::StoreOptions{.made = true});
       start_some(*store, woken || std::exchange(failed, false));
       tell_what_searches_wait_for(*store);
     } catch (const std::exception& error) {  // a full disk, say: another time, perhaps
@@ -265,7 +265,7 @@ void JobKeeper::start(db::Store& store, const db::ServedJob& job, DeviceClass de
   search.thread = std::thread([this, &search] {
     std::optional<db::Store> own;
     try {
-      own.emplace(settings_.database);
+      own.emplace(settings_.database, db::StoreOptions{.made = true});
       run(search, *own);
     } catch (const std::exception& error) {  // the disk: it runs again when there is room
       log(fmt::format("job {}: {}", search.job.uuid, error.what()));

@@ -212,7 +212,10 @@ class StoreJournal final : public Journal {
     return served ? served->owner : "";
   }
 
-  void ping() override { const db::Transaction snapshot = store_.database().snapshot(); }
+  void ping() override {
+    const db::Transaction snapshot = store_.database().snapshot();
+    claims_.require_held();
+  }
 
   std::vector<LeaseId> commit(std::span<const Record> records) override {
     // One for all: a commit waits for the disk, however many rows it has (F8).

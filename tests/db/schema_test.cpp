@@ -39,6 +39,26 @@ TEST(FileLocks, AreOfTheFileWhateverItIsCalled) {
   EXPECT_THAT(thrown_by([&] { other.database().locks(); }), HasSubstr(" has another name (a hard link)"));
 }
 
+/// By a person who thinks that it is not in use. What is acknowledged would be gone with the process.
+TEST(Schema, AFileThatWasRemovedOrReplacedTakesNothing) {
+  const TemporaryFolder folder;
+  const std::string path = folder / "t.db";
+  for (const bool replaced : {false, true}) {
+    Store store(path);
+    Transaction begun = store.begin();
+    std::filesystem::rename(path, folder / "elsewhere.db");
+    if (replaced) write_file(path, "");
+    const std::string gone =
+        "database " + path + " was removed or replaced while it is in use: nothing more is recorded in it";
+    EXPECT_EQ(thrown_by([&] { begun.commit(); }), gone);
+    std::filesystem::rename(folder / "elsewhere.db", path);
+  }
+  std::filesystem::remove(path);
+  EXPECT_EQ(thrown_by([&] { Store store(path, {.made = true}); }),
+            "database " + path + " is not there any more");
+  EXPECT_FALSE(std::filesystem::exists(path));
+}
+
 TEST(Schema, NewDatabaseIsAtTheLatestVersionAndOpensAgain) {
   TemporaryFolder folder;
   std::string path = folder / "deep/er/lathe.db";

@@ -8,6 +8,7 @@ import hashlib
 import json
 import os
 import re
+import shutil
 import sqlite3
 import subprocess
 import tempfile
@@ -221,6 +222,23 @@ def read_only_folders(folder):
               f"tune {words}: {done.returncode} {done.stderr}")
 
 
+def a_database_that_goes(folder):
+    """The file of a tracker's database is removed, or another takes its place, or that of its locks is taken for a stale one: the
+    tracker ends before it acknowledges what nobody could find again, or what another does as well, and makes no other one."""
+    with Tracker(folder) as tracker:
+        os.remove(tracker.path("tuning.db-claims"))
+        code = wait_for("the tracker's end", lambda: tracker.process.poll())
+        check(code == 5, f"without its locks a tracker ends with {code}")
+    for replaced in (False, True):
+        with Tracker(folder) as tracker:
+            os.rename(tracker.path("tuning.db"), tracker.path("gone.db"))
+            if replaced:
+                shutil.copy(tracker.path("gone.db"), tracker.path("tuning.db"))
+            code = wait_for("the tracker's end", lambda: tracker.process.poll())
+            check(code == 5, f"without its database a tracker ends with {code}")
+        check(os.path.exists(tracker.path("tuning.db")) == replaced, "a tracker makes a database in the place of its own")
+
+
 def full_disks(folder):
     """Whatever is written onto a full disk: one message that says so, and exit code 4. A worker whose temporary files lie there
     blames no candidate."""
@@ -269,7 +287,7 @@ def deep_models(folder):
 
 def main():
     attacks = (code_in_a_database, strange_principals, packs_that_are_none, names_in_a_database, a_damaged_job,
-               files_of_two_trackers, models_of_others, read_only_folders, full_disks, deep_models)
+               files_of_two_trackers, models_of_others, read_only_folders, a_database_that_goes, full_disks, deep_models)
     for attack in attacks:
         with tempfile.TemporaryDirectory() as folder:
             attack(folder)
