@@ -379,8 +379,13 @@ class FileLocks final : public Locks {
  public:
   explicit FileLocks(const std::string& database) : path_(claims_path(database)) {
     require_one_name(database);
-    file_ = open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644);
+    // Whoever may read it could lock it, for as long as they like.
+    file_ = open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (file_ < 0) fail("{}: cannot open: {}", path_, strerror(errno));
+    // Of an earlier release others may.
+    struct stat status {};
+    if (fstat(file_, &status) == 0 && status.st_uid == geteuid() && (status.st_mode & 077) != 0)
+      fchmod(file_, 0600);
   }
   FileLocks(const FileLocks&) = delete;
   FileLocks& operator=(const FileLocks&) = delete;
@@ -390,11 +395,6 @@ class FileLocks final : public Locks {
   // Not beside a tracker, which has all bytes.
   bool lock_new() override { return lock(F_RDLCK, 0, 1); }
   bool lock_job(int64_t job) override { return lock(F_WRLCK, job, 1); }
-
- private:
-  bool lock(short kind, int64_t start, int64_t length) {
-    struct flock wanted = lock_of(kind, start, length);
-    // Of the open file, not of the process: two within one process exclude each other too, and no other
   void require_held() override {
     struct stat held {
     }, found{};
@@ -403,6 +403,11 @@ class FileLocks final : public Locks {
       throw DatabaseError(fmt::format(
           "{} was removed while its locks are held: whoever comes now would not see that", path_));
   }
+
+ private:
+  bool lock(short kind, int64_t start, int64_t length) {
+    struct flock wanted = lock_of(kind, start, length);
+    // Of the open file, not of the process: two within one process exclude each other too, and no other
     // descriptor's close() ends them.
     if (fcntl(file_, F_OFD_SETLK, &wanted) == 0) return true;
     if (errno == EAGAIN || errno == EACCES) return false;
@@ -422,6 +427,8 @@ bool SqliteDatabase::may_be_worked_on(int64_t job) {
   const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
   // Nobody has ever locked anything of it.
   if (file < 0 && errno == ENOENT) return false;
+  // Another user's, of which nobody here can say more.
+  if (file < 0 && errno == EACCES) return true;
   if (file < 0) fail("{}: cannot open: {}", path, strerror(errno));
   bool locked = false;
   for (const int64_t byte : {int64_t{0}, job}) {

@@ -59,6 +59,25 @@ TEST(Schema, AFileThatWasRemovedOrReplacedTakesNothing) {
   EXPECT_FALSE(std::filesystem::exists(path));
 }
 
+/// Whoever may read the file could hold its locks, and nobody would ever work on the database again.
+TEST(FileLocks, AreOfTheirUserAlone) {
+  const TemporaryFolder folder;
+  Store store(folder / "t.db");
+  const std::string claims = folder / "t.db-claims";
+  const auto mode = [&] { return std::filesystem::status(claims).permissions(); };
+  constexpr auto kTheirs = std::filesystem::perms::owner_read | std::filesystem::perms::owner_write;
+  store.database().locks();
+  EXPECT_EQ(mode(), kTheirs);
+  // As an earlier release left it.
+  std::filesystem::permissions(claims, kTheirs | std::filesystem::perms::others_read);
+  const auto held = store.database().locks();
+  EXPECT_EQ(mode(), kTheirs);
+  held->require_held();
+  std::filesystem::remove(claims);
+  EXPECT_EQ(thrown_by([&] { held->require_held(); }),
+            claims + " was removed while its locks are held: whoever comes now would not see that");
+}
+
 TEST(Schema, NewDatabaseIsAtTheLatestVersionAndOpensAgain) {
   TemporaryFolder folder;
   std::string path = folder / "deep/er/lathe.db";
