@@ -61,6 +61,10 @@ void back_up(const std::string& path, const std::string& copy) {
   const auto database = open_database(path, Access::kReadOnly, kPatience);
   // To copy a strange file is to vouch for it.
   require_ours(*database);
+  // Beside a database of that name it would be taken for the database's own: removed, or written over.
+  for (const char* ending : {"-wal", "-shm", "-journal", "-claims"})
+    if (copy.ends_with(ending))
+      fail("{}: what ends in {} belongs to a database; name another file", copy, ending);
   std::error_code error;
   if (fs::exists(copy, error)) fail("{} exists; a backup is a new file", copy);
   // Under its own name only when it is whole and checked: a backup that was interrupted must not look like

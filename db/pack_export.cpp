@@ -267,8 +267,10 @@ fs::perms usual_permissions() {
 
 }  // namespace
 
-PackCounts export_pack(Store& store, const std::string& folder, const PackFilter& filter) {
+PackCounts export_pack(Store& store, const std::string& named, const PackFilter& filter) {
   require_known(store, filter);
+  // With a slash at its end, as folders are named, what stands beside it would stand in it.
+  const std::string folder = named.substr(0, named.find_last_not_of('/') + 1);
   std::error_code error;
   if (fs::exists(folder, error)) fail("{} exists; a pack is a new folder", folder);
   // A pack that was interrupted has no name of a pack.

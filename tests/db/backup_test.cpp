@@ -56,6 +56,9 @@ TEST_F(BackupTest, ACopyWhileOthersWriteIsOfOneMoment) {
 
 TEST_F(BackupTest, NothingIsOverwrittenOrLeftBehind) {
   { Farm farm(path_); }
+  for (const char* own : {"-journal", "-wal", "-shm", "-claims"})
+    EXPECT_EQ(refusal(path_, path_ + own),
+              fmt::format("{0}{1}: what ends in {1} belongs to a database; name another file", path_, own));
   write_file(folder_ / "a.db", "precious");
   EXPECT_EQ(refusal(path_, folder_ / "a.db"), folder_ / "a.db exists; a backup is a new file");
   EXPECT_EQ(read_file(folder_ / "a.db"), "precious");

@@ -136,7 +136,7 @@ TEST_F(PackTest, ExportImportExportIsTheSameBytes) {
   EXPECT_EQ(report.added.workloads, 1);
   EXPECT_EQ(report.added.models, 1);
   EXPECT_EQ(report.bad, 0);
-  export_pack(other_, folder_ / "b.pack", {});
+  export_pack(other_, folder_ / "b.pack/", {});
   EXPECT_EQ(bytes_of(pack), bytes_of(folder_ / "b.pack"));
   EXPECT_TRUE(other_.problems().empty());
 }
