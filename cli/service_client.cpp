@@ -12,6 +12,7 @@
 #include <exception>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <string_view>
 #include <thread>
 #include <utility>
 
@@ -21,6 +22,7 @@
 #include "core/support/disk.h"
 #include "core/support/error.h"
 #include "core/support/file.h"
+#include "core/support/loopback.h"
 #include "core/support/service_error.h"
 #include "tracker/defaults.h"
 
@@ -52,6 +54,13 @@ std::string read_token(const std::string& file) {
 // answer is a page of trials, the longest event a schedule.
 constexpr size_t kAnswerBytes = 256 << 20, kEventBytes = 32 << 20;
 constexpr size_t kReasonBytes = 64 << 10;  // of a refusal
+
+/// Of http://HOST:PORT/...; an address of IPv6 with its brackets.
+std::string_view host_of(std::string_view url) {
+  url.remove_prefix(url.find("://") + 3);
+  const size_t in_brackets = url.starts_with('[') ? url.find(']') : 0;
+  return url.substr(0, url.find_first_of(":/", in_brackets));
+}
 
 bool is_success(long status) { return status >= 200 && status < 300; }
 
@@ -152,6 +161,9 @@ struct ServiceClient::Impl {
     // A silent tracker is given up; event streams have a beat every 15 s.
     call.set(CURLOPT_LOW_SPEED_LIMIT, 1L);  // bytes a second
     call.set(CURLOPT_LOW_SPEED_TIME, 60L);
+    // What http_proxy names is another machine, to which this one's addresses are its own, and which would
+    // see the token.
+    if (is_loopback(host_of(url))) call.set(CURLOPT_NOPROXY, "*");
     if (!authority.empty()) call.set(CURLOPT_CAINFO, authority.c_str());
     // In the header: addresses are logged on their way.
     if (!token.empty()) call.header("Authorization: Bearer " + token);

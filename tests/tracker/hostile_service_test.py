@@ -219,11 +219,37 @@ def refusals_without_end(folder):
     server.shutdown()
 
 
+def a_proxy_of_others(_):
+    """A tracker on this machine while the environment names a proxy: nobody else is asked, or sees the token."""
+    seen = []
+
+    class Proxy(http.server.BaseHTTPRequestHandler):
+        def do_GET(self):
+            seen.append(self.headers.get("Authorization"))
+            self.send_error(403)
+
+        do_CONNECT = do_GET
+
+        def log_message(self, *_):
+            pass
+
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Proxy)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    by = f"http://127.0.0.1:{server.server_port}"
+    environment = {**os.environ, "LATHE_TOKEN": "secret", **{name: by for name in ("http_proxy", "https_proxy", "all_proxy", "ALL_PROXY")}}
+    for place in ("http://127.0.0.1:1", "http://localhost:1", "http://[::1]:1", "https://127.0.0.1:1"):
+        run("jobs", "--tracker", place, code=5, env=environment)
+        check(not seen, f"a proxy is asked for {place}, with {seen}")
+    run("jobs", "--tracker", "http://farm.invalid:1", code=5, env=environment)
+    check(seen, "the proxy that reaches other machines is not asked")
+
+
 def main():
-    for attack in (clients_of_a_hostile_tracker, answers_without_end, events_that_unfold, refusals_without_end):
+    attacks = (clients_of_a_hostile_tracker, answers_without_end, events_that_unfold, refusals_without_end, a_proxy_of_others)
+    for attack in attacks:
         with tempfile.TemporaryDirectory() as folder:
             attack(folder)
-    print("4 attacks held off")
+    print(f"{len(attacks)} attacks held off")
 
 
 if __name__ == "__main__":
