@@ -82,7 +82,11 @@ int device_command(Flags& flags) {
   flags.add("--json", as_json, "print a JSON object");
   if (!flags.parse()) return kSuccess;
 
-  if (database.empty() && std::filesystem::exists(db::default_database_path()))
+  // Of this machine nothing is looked up there; one that is named and cannot be read is a mistake all the
+  // same.
+  if (!database.empty())
+    db::Store(database, {.read_only = true});
+  else if (std::filesystem::exists(db::default_database_path()))
     database = db::default_database_path();
   const TargetKnowledge knowledge =
       know_target(target, database, again ? Measure::kAgain : Measure::kIfNeeded);

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/codegen/host_target.h"
+#include "core/support/file.h"
 #include "core/support/temporary_folder.h"
 #include "db/store.h"
 #include "tests/cli/tune.h"
@@ -63,6 +64,8 @@ TEST(DeviceCommand, OtherMachinesAreTheirRowOrWhatTheirWorkersTold) {
 
 TEST(DeviceCommand, BadUseIsOneMessageAndExitCode2) {
   const std::string other = other_target();
+  const TemporaryFolder folder;
+  write_file(folder / "none.db", "words, and no database");
   for (const auto& [arguments, message] : std::vector<std::pair<std::string, std::string>>{
            {"--target cpu:latency=0", "target: latency=0 must be a number above 0"},
            {"--target cpu:latencies=1", "target: no property is called `latencies`; did you mean `latency`?"},
@@ -70,6 +73,10 @@ TEST(DeviceCommand, BadUseIsOneMessageAndExitCode2) {
             "only this machine can be measured, and " + other + " is another"},
            {"--target " + other + " --db /nowhere/t.db",
             "there is no database /nowhere/t.db; `tune` makes one"},
+           // Of this machine nothing is looked up there.
+           {"--db /nowhere/t.db", "there is no database /nowhere/t.db; `tune` makes one"},
+           {"--db " + folder / "none.db",
+            folder / "none.db" + " is not a database of lathe; name another file"},
            {"now", "tune device: unexpected argument `now`; see tune device --help"}}) {
     const Finished finished = tune("device " + arguments);
     EXPECT_EQ(finished.code, 2) << arguments;
