@@ -1,6 +1,9 @@
 // TOML as flags want it: every value a text, with the line it stands in.
 #include "cli/config_file.h"
 
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <cctype>
 #include <cstring>
@@ -78,6 +81,14 @@ toml::table parse(const std::string& path) {
   std::error_code error;
   // A pipe of that name would be waited for.
   if (fs::status(path, error).type() != fs::file_type::regular) fail("{} is not a file", path);
+  // In a folder that others may write, /tmp say: it could have jobs, and the token with them, sent to
+  // anybody. Root's are an administrator's arrangement.
+  struct stat status {};
+  if (stat(path.c_str(), &status) == 0 && status.st_uid != geteuid() && status.st_uid != 0)
+    fail(
+        "{} is another user's, who would decide what is done here; make it yours with chown, or leave it "
+        "aside with --no-config",
+        path);
   if (fs::file_size(path, error) > kMostBytes) fail("{} is larger than {} bytes", path, kMostBytes);
   const std::string text = read_file(path);
   try {

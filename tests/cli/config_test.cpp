@@ -1,6 +1,7 @@
 // Where values of flags come from, from the outside.
 #include <fmt/core.h>
 #include <gmock/gmock.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <nlohmann/json.hpp>
@@ -153,6 +154,21 @@ TEST_F(Config, DamagedFilesAreRefused) {
   EXPECT_THAT(run("bench --no-config").output, HasSubstr("--model is required"));
   EXPECT_EQ(run("bench --help").code, 0) << "help works whatever the files say";
   EXPECT_EQ(run("version").code, 0);
+}
+
+/// Whoever may write into a folder, /tmp say, would have the jobs of all who work there sent to a tracker of
+/// theirs.
+TEST_F(Config, AnotherUsersFileIsRefused) {
+  if (geteuid() != 0) GTEST_SKIP() << "only root gives files away";
+  write_here("tracker = \"http://127.0.0.1:1\"\n");
+  ASSERT_EQ(chown((folder_ / "lathe.toml").c_str(), 65534, 65534), 0);
+  const Finished refused = run("jobs");
+  EXPECT_EQ(refused.code, 2);
+  EXPECT_EQ(
+      refused.output,
+      "error: lathe.toml is another user's, who would decide what is done here; make it yours with chown, "
+      "or leave it aside with --no-config\n");
+  EXPECT_EQ(run("config show bench --json -- --no-config").code, 0);
 }
 
 TEST_F(Config, VariablesAreFlagsOrKnownOrRefused) {
