@@ -9,6 +9,7 @@
 #include <set>
 #include <string>
 
+#include "core/support/recently_used.h"
 #include "db/store.h"
 #include "tracker/api.h"
 #include "tracker/api_json.h"
@@ -18,6 +19,8 @@
 
 namespace lathe::tracker {
 
+constexpr size_t kKnownFigures = 10'000;  // of reports, a hundred bytes each
+
 struct Api::Impl {
   ApiSettings settings;
   JobKeeper& keeper;
@@ -26,8 +29,8 @@ struct Api::Impl {
   db::Store store;
   ContentStore models;
   // No lock: all of this is on the HTTP server's one thread, streams and their ends included.
-  std::map<std::string, int> streams;                      // open ones, by user
-  std::map<db::ServedJobId, ReportFigures> known_figures;  // of reports of jobs that are over
+  std::map<std::string, int> streams;                                         // open ones, by user
+  RecentlyUsed<db::ServedJobId, ReportFigures> known_figures{kKnownFigures};  // of jobs that are over
   WorkShares work{defaults::kWorkOfOne, defaults::kWorkAtOnce};
 
   ContentStore::Pinned pinned;  // models_in_use(), as of this event

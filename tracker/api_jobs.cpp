@@ -53,12 +53,10 @@ Response Api::Impl::changed(const db::ServedJob& job, bool done, const char* wha
 
 /// Of a job without its report, each of which takes milliseconds to read, on the thread that answers.
 ReportFigures Api::Impl::figures_of(const db::ServedJob& job) {
-  if (const auto known = known_figures.find(job.id); known != known_figures.end()) return known->second;
+  if (const ReportFigures* known = known_figures.find(job.id)) return *known;
   ReportFigures figures = figures_of_report(store.served_job(job.id).report);
-  constexpr size_t kMostKnown = 10'000;
-  if (known_figures.size() >= kMostKnown) known_figures.erase(known_figures.begin());
   // It gets no other report.
-  if (db::is_final(job.state)) known_figures.emplace(job.id, figures);
+  if (db::is_final(job.state)) known_figures.put(job.id, figures);
   return figures;
 }
 
