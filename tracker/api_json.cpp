@@ -135,9 +135,12 @@ json last_of(db::Store& store, const db::ServedJob& job, const char* kind) {
 }  // namespace
 
 ReportFigures figures_of_report(const std::string& text) {
+  // Of what a searcher has written, a megabyte perhaps; 10,000 of these are kept, and 500 stand in a list.
+  constexpr size_t kLongestEnding = 100;
   const json report = parse_own(text);
   ReportFigures figures{.confirmed_seconds = confirmed_seconds(report),
                         .ended = string_member(report, "ended")};
+  if (figures.ended.size() > kLongestEnding) figures.ended.clear();  // no word of ours
   const double untuned = number_member(report, "before_ms"), tuned = number_member(report, "after_ms");
   if (untuned > 0 && tuned > 0) figures.raced_seconds = {untuned * 1e-3, tuned * 1e-3};
   return figures;

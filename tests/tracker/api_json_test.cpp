@@ -49,6 +49,9 @@ TEST(JobJson, SaysWhyItsSearchEnded) {
   EXPECT_EQ(job_json(store.served_job(id), store)["ended"], "");
   store.set_served_report(id, R"({"ended": "no candidate left"})");
   EXPECT_EQ(job_json(store.served_job(id), store)["ended"], "no candidate left");
+  // A searcher's own: each list would have it, and whoever answers would keep it.
+  store.set_served_report(id, R"({"ended": ")" + std::string(1'000'000, 'x') + R"("})");
+  EXPECT_EQ(job_json(store.served_job(id), store)["ended"], "");
   store.set_served_report(id, R"({"ended": 7})");
   EXPECT_EQ(job_json(store.served_job(id), store)["ended"], "");
 }
