@@ -254,7 +254,7 @@ json canary_json(const WorkerStatus& worker) {
 
 json worker_json(const WorkerStatus& worker, std::span<const db::LeaseSpan> leases,
                  const std::optional<db::WorkerClock>& clock) {
-  json device = parse_own(worker.device);
+  json device = parse_own(worker.device->text);
   // Dozens of numbers that no page shows.
   if (device.is_object()) device.erase("machine");
   json holding = json::array();

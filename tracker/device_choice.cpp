@@ -28,7 +28,7 @@ std::optional<DeviceClass> choose_device_class(const FarmStatus& farm, const std
   std::set<std::string> names, outdated, unnamed, wanting;
   std::map<std::string, std::string> unable;  // by class, the features that it lacks
   for (const WorkerStatus& worker : farm.workers) {
-    DeviceClass device = device_class_of(worker.device);
+    const DeviceClass& device = worker.device->its_class;
     // It says nothing of itself that could be compared (device_class.cpp).
     if (device.name.empty()) continue;
     // One that only builds measures nothing.
@@ -47,12 +47,11 @@ std::optional<DeviceClass> choose_device_class(const FarmStatus& farm, const std
       if (is_new) known->second = join_text(lacking(target, device.target), ", ");
       if (!known->second.empty()) continue;
     }
-    if (!needs.empty() && !has_at_least(properties_of(worker.device), needs)) {
+    if (!needs.empty() && !has_at_least(worker.device->properties, needs)) {
       wanting.insert(device.name);
       continue;
     }
-    const std::string name = device.name;
-    Class& its = classes.try_emplace(name, Class{std::move(device)}).first->second;
+    Class& its = classes.try_emplace(device.name, Class{device}).first->second;
     its.slots += worker.slots;
     if (worker.state() == "ready" && !worker.mute) its.answering += worker.slots;
   }

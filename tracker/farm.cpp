@@ -194,7 +194,7 @@ void Farm::grant(Trial& trial, const Peer& peer, wire::Part part) {
   if (part == wire::Part::kBuild) building_[lane_of(*trial.spec)]++;
   // The record is committed before the message is sent (carry_out), so that a tracker that dies in between
   // finds the lease in its journal and renews it.
-  write_down(trial, Leased{trial.id, grants.back(), worker.device});
+  write_down(trial, Leased{trial.id, grants.back(), worker.device->text});
   send_lease(trial, id);
 }
 

@@ -39,6 +39,7 @@
 #include "tracker/incumbents.h"
 #include "tracker/journal.h"
 #include "tracker/principals.h"
+#include "tracker/told_device.h"
 #include "tracker/wire/blob.h"
 #include "tracker/wire/wire.h"
 
@@ -140,7 +141,8 @@ struct Effects {
 };
 
 struct WorkerStatus {
-  std::string name, device, device_class;
+  std::string name, device_class;
+  std::shared_ptr<const ToldDevice> device;
   std::vector<std::string> backends;
   uint32_t slots = 0;
   uint32_t leases = 0;
@@ -222,8 +224,8 @@ class Farm {
     std::unique_ptr<Past> past_;  // null: none
   };
   struct Worker {
-    std::string name, device, device_class, key, revision;
-    Properties properties;                         // of the device
+    std::string name, device_class, key, revision;
+    std::shared_ptr<const ToldDevice> device;
     std::vector<std::string> backends, platforms;  // platforms: each backend alone and with the architecture
     std::vector<std::string> builds;               // platforms that it builds for others
     bool runner_only = false;

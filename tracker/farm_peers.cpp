@@ -182,7 +182,7 @@ std::optional<wire::Refusal> Farm::refusal_of(const Peer& peer, const wire::Hell
   const std::string& who = key.empty() ? hello.worker : key;
   // With its first lease a device becomes a row of the database, of up to kDeviceLimit bytes. A worker that
   // starts again and again is the device that it was.
-  if (!expelled_.contains(who) && (known == workers_.end() || known->second.device != hello.device))
+  if (!expelled_.contains(who) && (known == workers_.end() || known->second.device->text != hello.device))
     if (std::string device = sha256(hello.device); device != device_of_[hello.worker]) {
       device_of_[hello.worker] = std::move(device);
       if (++devices_[who] > kDevicesToExpel) expelled_.insert(who);
@@ -206,9 +206,8 @@ void Farm::forget_former(const Peer& peer, const std::string& name) {
 
 /// What it is, and for what it may be used.
 void Farm::take_description(Worker& worker, const wire::Hello& hello) {
-  worker.device = hello.device;
-  worker.device_class = device_class_of(hello.device).name;
-  worker.properties = properties_of(hello.device);
+  worker.device = std::make_shared<const ToldDevice>(hello.device);
+  worker.device_class = worker.device->its_class.name;
   worker.backends = hello.backends;
   const nlohmann::json device = parse_bounded_json(hello.device, limits::kDetailsDepth, "hello.device");
   // Builds are filed under it (builds_): code of another release of the compiler is other code.
@@ -339,7 +338,7 @@ void Farm::on(const Peer& peer, const wire::Result& result) {
       const std::vector<Testimony> said = past.said;
       const CandidateId candidate = trial.candidate;
       const double seconds = is_ok && !told.samples.empty() ? summarize(told.samples).median : 0;
-      finish(trial, worker.name, runs(worker, lane_of(*spec)) ? worker.device : "", std::move(told));
+      finish(trial, worker.name, runs(worker, lane_of(*spec)) ? worker.device->text : "", std::move(told));
       ack.verdict = Verdict::kRecorded;
       // After its own result, which may be the lie.
       if (!said.empty() && seconds > 0) compare(said, worker, candidate, seconds);

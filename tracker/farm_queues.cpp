@@ -30,7 +30,7 @@ Farm::Lane Farm::lane_of(const TrialSpec& spec) {
 bool Farm::runs(const Worker& worker, const Lane& lane) {
   return worker.runs(lane.platform) && (!lane.is_open || worker.version >= wire::kOpenVersion) &&
          (lane.device_class.empty() || lane.device_class == worker.device_class) &&
-         has_at_least(worker.properties, lane.needs);
+         has_at_least(worker.device->properties, lane.needs);
 }
 
 /// An owner who had nothing waiting has saved nothing up meanwhile: as in start-time fair queueing (Goyal et

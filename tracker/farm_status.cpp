@@ -35,7 +35,7 @@ ClassSlots slots_of(const FarmStatus& status, const std::string& device_class, c
   ClassSlots slots;
   for (const WorkerStatus& worker : status.workers)
     if (worker.device_class == device_class && worker.state() == "ready" &&
-        (needs.empty() || has_at_least(properties_of(worker.device), needs))) {
+        (needs.empty() || has_at_least(worker.device->properties, needs))) {
       slots.ready += worker.slots;
       if (!worker.mute) slots.answering += worker.slots;
     }
@@ -89,8 +89,8 @@ FarmStatus Farm::status(Time now) const {
     // There since greet(); forget_name() spares the names of connected workers.
     const Health& health = health_.at(worker.name);
     status.workers.push_back({.name = worker.name,
-                              .device = worker.device,
                               .device_class = worker.device_class,
+                              .device = worker.device,
                               .backends = worker.backends,
                               .slots = worker.slots,
                               .leases = static_cast<uint32_t>(worker.leases.size()),

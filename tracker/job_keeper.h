@@ -71,7 +71,17 @@ class JobKeeper {
   struct Life;
 
   /// What decides which device classes there are: of each worker its device's text, its back ends and slots.
-  using Fleet = std::vector<std::tuple<std::string, std::vector<std::string>, uint32_t>>;
+  struct Seat {
+    std::shared_ptr<const ToldDevice> device;
+    std::vector<std::string> backends;
+    uint32_t slots = 0;
+    /// A worker that comes again with what it said before is no change.
+    bool operator==(const Seat& other) const {
+      return (device == other.device || device->text == other.device->text) && backends == other.backends &&
+             slots == other.slots;
+    }
+  };
+  using Fleet = std::vector<Seat>;
   /// The class for a target's text and a wanted device, or why there is none.
   struct Choice {
     std::optional<DeviceClass> device;

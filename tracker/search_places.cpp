@@ -44,7 +44,7 @@ void JobKeeper::start_some(db::Store& store, bool woken) {
   const FarmStatus farm = farm_.status();
   Fleet fleet;
   for (const WorkerStatus& worker : farm.workers)
-    fleet.emplace_back(worker.device, worker.backends, worker.slots);
+    fleet.push_back({worker.device, worker.backends, worker.slots});
   if (!woken && fleet == fleet_) return;
   fleet_ = std::move(fleet);
   waits_for_fleet_ = false;

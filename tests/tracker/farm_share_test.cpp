@@ -271,6 +271,16 @@ TEST(DeviceClass, WorkersThatAnswerComeBeforeThoseThatLetLeasesPass) {
   EXPECT_EQ(choice(), "Core, 8 cores") << "it has measured since";
 }
 
+/// Each search asks how many slots there are, several times a second, and a device's text has up to 64 KiB.
+TEST(DeviceClass, WhatWorkersToldIsSharedWithWhoeverAsks) {
+  Fleet fleet;
+  fleet.join("p", 2, 100ms, "Zen");
+  const FarmStatus first = fleet.farm.status(fleet.now), second = fleet.farm.status(fleet.now);
+  ASSERT_EQ(first.workers.size(), 1u);
+  EXPECT_EQ(first.workers[0].device, second.workers[0].device) << "one text in memory";
+  EXPECT_EQ(first.workers[0].device->its_class.name, first.workers[0].device_class);
+}
+
 TEST(DeviceClass, NoneThatLacksWhatTheTargetsCodeUses) {
   Fleet fleet;
   std::string why;
@@ -294,7 +304,8 @@ TEST(DeviceClass, NoneThatLacksWhatTheTargetsCodeUses) {
 TEST(DeviceClass, ARunnerLeavesTheCpuToTheJob) {
   FarmStatus farm;
   farm.workers.push_back({.name = "board",
-                          .device = R"({"model": "A76", "cores": 4, "architecture": "x86_64"})",
+                          .device = std::make_shared<const ToldDevice>(
+                              R"({"model": "A76", "cores": 4, "architecture": "x86_64"})"),
                           .backends = {"cpu"},
                           .runner_only = true});
   std::string why;
@@ -307,7 +318,8 @@ TEST(DeviceClass, ARunnerLeavesTheCpuToTheJob) {
 TEST(DeviceClass, AnOlderReleasesDeviceIsNamed) {
   FarmStatus farm;
   farm.workers.push_back({.name = "old",
-                          .device = R"({"model": "Zen", "cores": 8, "architecture": "x86_64"})",
+                          .device = std::make_shared<const ToldDevice>(
+                              R"({"model": "Zen", "cores": 8, "architecture": "x86_64"})"),
                           .backends = {"cpu"}});
   std::string why;
   EXPECT_FALSE(choose_device_class(farm, "cpu", "", {}, {}, why));

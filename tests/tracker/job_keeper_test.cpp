@@ -60,6 +60,8 @@ class SilentFarm final : public ServiceFarm {
       status.workers.push_back(
           {.name = model,
            .device = fmt::format(R"({{"model": "{}", "cores": 1, "architecture": "x86_64", "target": "{}"}})",
+           .device = std::make_shared<const ToldDevice>(fmt::format(
+               R"({{"model": "{}", "cores": 1, "architecture": "x86_64", "target": "{}"}})", model, target)),
                                  model, target),
            .device_class = fmt::format("{}, 1 core", model),
            .backends = {"cpu"},

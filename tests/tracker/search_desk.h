@@ -50,7 +50,9 @@ class EchoFarm final : public ServiceFarm {
   size_t in_flight(JobId) override { return 3; }
   FarmStatus status() override {
     return {.slots = 5,
-            .workers = {{.device = R"({"memory_bytes": 1})", .device_class = "m, 1 core", .slots = 3},
+            .workers = {{.device_class = "m, 1 core",
+                         .device = std::make_shared<const ToldDevice>(R"({"memory_bytes": 1})"),
+                         .slots = 3},
                         {.device_class = "m, 2 cores", .slots = 2}},
             .unserved = {"cpu/aarch64"}};
   }
