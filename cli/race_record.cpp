@@ -1,15 +1,17 @@
 #include "cli/race_record.h"
 
 #include <cmath>
+#include <utility>
 
 namespace lathe::cli {
 
 RaceRecord::RaceRecord(const TuneJob& job, std::span<const tuner::Task> tasks, const Target& target,
-                       db::Reader& reader, tracker::JobWriter& writer)
+                       std::optional<db::DeviceKind> kind, db::Reader& reader, tracker::JobWriter& writer)
     : key_{.model_digest = tuner::tasks_digest(tasks),
            .target = reader.find_target(to_text(target)).value(),
            .threads = static_cast<int>(job.threads),
-           .max_relative_error = job.max_relative_error},
+           .max_relative_error = job.max_relative_error,
+           .kind = std::move(kind)},
       defaults_(tuner::default_records(reader, key_, tasks, target)),
       reader_(reader),
       writer_(writer) {

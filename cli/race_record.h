@@ -1,6 +1,7 @@
 // What the race of a job leaves in its database.
 #pragma once
 
+#include <optional>
 #include <span>
 
 #include "cli/ship.h"
@@ -11,10 +12,11 @@ namespace lathe::cli {
 
 class RaceRecord {
  public:
-  /// For builds of that model with the job's threads and error. Takes back what an earlier race chose: what
-  /// was measured now decides, until this race is over. REQUIRES: reader and writer outlive it.
-  RaceRecord(const TuneJob& job, std::span<const tuner::Task> tasks, const Target& target, db::Reader& reader,
-             tracker::JobWriter& writer);
+  /// For builds of that model with the job's threads and error, on devices of that kind (none: see
+  /// db::Store). Takes back what an earlier race there chose: what was measured now decides, until this race
+  /// is over. REQUIRES: reader and writer outlive it.
+  RaceRecord(const TuneJob& job, std::span<const tuner::Task> tasks, const Target& target,
+             std::optional<db::DeviceKind> kind, db::Reader& reader, tracker::JobWriter& writer);
 
   const db::ChoiceKey& key() const { return key_; }
 

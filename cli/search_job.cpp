@@ -208,7 +208,8 @@ std::optional<Shipment> ship_served(const TuneJob& job, const PreparedJob& prepa
   // No kernel of ours, so the two builds would be the same.
   if (prepared.tasks.empty()) return ship_unraced(job, prepared, favoured);
   const std::unique_ptr<db::Reader> records = link.records();
-  RaceRecord record(job, prepared.tasks, prepared.target, *records, link);
+  // The tracker, which knows the device, answers of its class alone.
+  RaceRecord record(job, prepared.tasks, prepared.target, {}, *records, link);
   bool interrupted = false;
   const RaceFiles race = [&](const std::string& untuned, const std::string& tuned, double seconds,
                              std::span<const int64_t> dims) {

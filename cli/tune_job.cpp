@@ -24,6 +24,7 @@
 #include "core/runtime/cores.h"
 #include "core/support/text.h"
 #include "core/tir/machine.h"
+#include "tracker/device_class.h"
 #include "tracker/farm.h"
 #include "tracker/race_spec.h"
 #include "tracker/tracker.h"
@@ -34,6 +35,7 @@
 #include "tuner/optimize.h"
 #include "tuner/whole_model.h"
 #include "workers/confine.h"
+#include "workers/device.h"
 
 namespace lathe::cli {
 namespace {
@@ -119,6 +121,11 @@ RaceFiles race_there(const TuneJob& job, const PreparedJob& prepared, db::JobId 
   };
 }
 
+/// As the database calls its device, whose class a tracker knows by the same words.
+std::optional<db::DeviceKind> kind_of_this_machine() {
+  return tracker::kind_of_class(tracker::device_class_of(worker::to_json(worker::probe_device())).name);
+}
+
 /// What follows the search: the choice, the race of what was chosen against the untuned build, the report.
 /// `farm`: of a device that is not this machine, whose workers race; else null.
 int finish(const TuneJob& job, const PreparedJob& prepared, const tracker::TuneResult& result,
@@ -143,7 +150,8 @@ int finish(const TuneJob& job, const PreparedJob& prepared, const tracker::TuneR
         {}, runs_here(target) ? ship(race, job, prepared, favoured) : ship_unraced(job, prepared, favoured));
   db::Store store(job.database);
   tracker::StoreJobWriter writer(store);
-  RaceRecord record(job, tasks, target, store, writer);
+  // Which worker races, and on what, is not known here.
+  RaceRecord record(job, tasks, target, farm ? std::nullopt : kind_of_this_machine(), store, writer);
   tuner::WholeModelResult choice;
   // Nobody chooses on a device elsewhere: the exchanges are timed in this process. And not at many sizes at
   // once: families are chosen by their kernels' times.

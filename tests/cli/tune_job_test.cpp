@@ -332,6 +332,35 @@ TEST_F(TuneJobs, AResumedJobWhoseTrialsAreSpentMeasuresNoMore) {
   EXPECT_EQ(row["trials"], 12);
 }
 
+/// Two machines may have one target's text. On another the untuned build has won; here nobody knows of that.
+TEST_F(TuneJobs, LeavesTheChoicesOfOtherMachinesAlone) {
+  std::ofstream(path("m.relay")) << R"(#[version = "0.0.5"]
+def @main(%x: Tensor[(24, 512), float32]) { nn.softmax(%x, axis=1) })";
+  const auto job = [&] {
+    return tune(fmt::format("--model {} --threads 1 --seed 1 --trials 1 --db {} --out {}", path("m.relay"),
+                            path("t.db"), path("out")));
+  };
+  Finished done = job();
+  ASSERT_EQ(done.code, 0) << done.output;
+  write_file(path("other.py"), R"py(import sqlite3, sys
+d = sqlite3.connect(sys.argv[1])
+((model, target, threads),) = d.execute("SELECT model_digest, target, threads FROM model_latency")
+((measurement, workload),) = d.execute("SELECT id, workload FROM measurement")
+choice = d.execute("INSERT INTO choice(model_digest, target, threads, max_relative_error, device_model, device_cores, "
+                   "seconds_before, seconds_after, chosen_ms) VALUES(?, ?, ?, 1e-4, 'another machine', 64, 2, 1, 1 << 60)",
+                   (model, target, threads)).lastrowid
+d.execute("INSERT INTO choice_task VALUES(?, ?, ?)", (choice, workload, measurement))
+d.commit()
+)py");
+  const Finished added = run_command("python3 " + path("other.py") + " " + path("t.db"));
+  ASSERT_EQ(added.code, 0) << added.output;
+  done = job();
+  ASSERT_EQ(done.code, 0) << done.output;
+  write_file(path("count.py"), R"py(import sqlite3, sys
+print(*sqlite3.connect(sys.argv[1]).execute("SELECT count(*) FROM choice WHERE device_cores = 64").fetchone()))py");
+  EXPECT_EQ(run_command("python3 " + path("count.py") + " " + path("t.db")).output, "1\n");
+}
+
 /// As the releases did whose primitives are gone.
 TEST_F(TuneJobs, RecordsThatThisReleaseCannotReadAreLeftAside) {
   ASSERT_EQ(tune(job_flags(8)).code, 0);
