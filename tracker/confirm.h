@@ -25,15 +25,21 @@ class Patience {
     double seconds = 0;    // from now on
     double silence = 0;    // seconds since the last answer
   };
-  explicit Patience(Limits limits) : limits_(limits) {}
+  using Clock = std::chrono::steady_clock;
+  explicit Patience(Limits limits, Clock::time_point last_answer = Clock::now())
+      : limits_(limits), last_answer_(last_answer) {}
+  /// With what follows, which has `seconds` from now on: a farm that is silent already is not waited for
+  /// anew.
+  Patience next(double seconds) const {
+    return Patience({limits_.limited, seconds, limits_.silence}, last_answer_);
+  }
 
   void answered() { last_answer_ = Clock::now(); }
   bool is_over(FarmClient& farm) const;
 
  private:
-  using Clock = std::chrono::steady_clock;
   Limits limits_;
-  Clock::time_point start_ = Clock::now(), last_answer_ = start_;
+  Clock::time_point start_ = Clock::now(), last_answer_;
 };
 
 constexpr int kMostSuspect = 4096;  // of a workload, that are looked at

@@ -132,6 +132,7 @@ class FarmMeasurer final : public tuner::Measurer {
   }
 
   const JobDisturbance& disturbance() const { return disturbance_; }
+  const Patience& patience() const { return patience_; }
   size_t in_flight() const override { return waiting_.size() + recalled_.size(); }
   // Twice what is measured at once: no device waits for the search to think.
   size_t capacity() const override {
@@ -260,11 +261,9 @@ void drain(JobId job, FarmClient& farm, const Patience& patience, const std::fun
 /// Measures the leaders of each task and its default schedule again, and then what is told of them, as often
 /// as earlier lives of the job have not.
 JobDisturbance confirm(const TuneRequest& request, const JobRows& rows, std::span<const tuner::Task> tasks,
-                       const Target& target, db::Reader& store, FarmClient& farm,
+                       const Target& target, db::Reader& store, FarmClient& farm, Patience patience,
                        const std::function<bool()>& stop) {
   const auto job = static_cast<JobId>(rows.job);
-  // Anew: what the search has waited for is over.
-  Patience patience({request.seconds > 0, 0, request.patience});
   // Whose result is still to come may be a leader.
   drain(job, farm, patience, stop);
   const db::ChoiceKey key{{}, rows.target, request.threads, request.max_relative_error};
@@ -383,7 +382,7 @@ TuneResult run_tune_job(const TuneRequest& request, std::span<const tuner::Task>
   bool searches = true;
   if (!session) {
     // What was submitted before any checkpoint, if the job had an earlier life, counts too.
-    drain(static_cast<JobId>(rows.job), farm, Patience({}), stop);
+    drain(static_cast<JobId>(rows.job), farm, measurer.patience(), stop);
     if (request.trials > 0) {  // 0: no limit
       // Of the budget of all lives together; a restored session counts its own.
       options.trials = request.trials - store.job_progress(rows.job).ended();
@@ -411,7 +410,8 @@ TuneResult run_tune_job(const TuneRequest& request, std::span<const tuner::Task>
   if (!result.interrupted) {
     const db::ChoiceKey key{{}, rows.target, request.threads, request.max_relative_error};
     const Target target = target_of(request);
-    result.disturbance.add(confirm(request, rows, tasks, target, store, farm, stop));
+    result.disturbance.add(
+        confirm(request, rows, tasks, target, store, farm, measurer.patience().next(0), stop));
     result.interrupted = stop();
     // Read anew: confirmations have moved them.
     update_defaults(tuner::default_records(store, key, tasks, target, request.device), rows, tasks,
