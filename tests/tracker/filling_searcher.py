@@ -39,7 +39,8 @@ elif way == "many":
     for i in range(11_000):
         os.close(write(f"{i}", 0))
 elif way == "mapped":
-    descriptor = write("x", 4)
+    # Less than is looked for: what is wrong with it is that nobody can ask how much it is.
+    descriptor = write("x")
     held = mmap.mmap(descriptor, 4096)
     os.remove(os.path.join(folder, "x"))
     # Python's map keeps a copy of its own.

@@ -59,11 +59,9 @@ class SilentFarm final : public ServiceFarm {
       if (*model == 'm' ? bool(empty) : !has_another) continue;
       status.workers.push_back(
           {.name = model,
-           .device = fmt::format(R"({{"model": "{}", "cores": 1, "architecture": "x86_64", "target": "{}"}})",
+           .device_class = fmt::format("{}, 1 core", model),
            .device = std::make_shared<const ToldDevice>(fmt::format(
                R"({{"model": "{}", "cores": 1, "architecture": "x86_64", "target": "{}"}})", model, target)),
-                                 model, target),
-           .device_class = fmt::format("{}, 1 core", model),
            .backends = {"cpu"},
            .slots = 1,
            .mute = *model == 'm' && mute});
@@ -195,7 +193,7 @@ TEST(JobKeeper, IsNotHeldUpByWhatASearcherLeaves) {
 
 /// The kernel bounds each of its files, and not how many there are.
 TEST(JobKeeper, EndsASearchThatFillsTheDisk) {
-  constexpr const char* kFull = "its search has filled its folder with [34] MiB, and may have 2 there";
+  constexpr const char* kFull = "its search has filled its folder with [234] MiB, and may have 2 there";
   const std::pair<const char*, const char*> ways[] = {
       {"files", kFull},
       {"log", kFull},

@@ -65,11 +65,12 @@ std::vector<std::string> said_of_a_stall(bool with_keys, uint32_t builders, std:
   std::jthread serving([&](const std::stop_token& stop) { workers.serve(stop); });
   size_t done = 0;
   bool stalled = false;
-  for (int i = 0; i < 1200 && tracker.in_flight(1) > 0; ++i) {
+  // However long that takes beside others: what is asked is who is cut off, and who runs the test has a
+  // limit.
+  while (tracker.in_flight(1) > 0) {
     done += tracker.poll(1, 100ms).size();
     if (!stalled && done >= kJobTrials / 4) stall = stalled = true;
   }
-  EXPECT_EQ(tracker.in_flight(1), 0u) << done << " done";
   serving.request_stop();
   serving.join();
   std::lock_guard lock(mutex);

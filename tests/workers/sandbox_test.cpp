@@ -125,7 +125,8 @@ std::string behave(std::string_view request, Child& child) {
   }
   if (request == "window") {
     child.open_window();
-    std::this_thread::sleep_for(std::chrono::milliseconds(300));
+    char told = 0;  // to close it
+    if (read(child.descriptors()[0], &told, 1) != 1) return "left alone";
     child.close_window();
     return "closed";
   }
@@ -498,8 +499,12 @@ char state_of_child(pid_t parent) {
 
 TEST(Sandbox, BuildersStandStillInATimedWindow) {
   Sandbox builder(sandbox_command("builder")), runner(sandbox_command("decent"));
-  Task window = task("window");
+  // Open until somebody says so, however long a supervisor takes to start beside others.
+  int ends[2];
+  ASSERT_EQ(pipe2(ends, O_CLOEXEC), 0);
+  Task window = task("window", 60);
   window.stop_builders = true;
+  window.descriptors = {ends[0]};
   builder.start(task("loop", 60));
   EXPECT_TRUE(soon([&] { return state_of_child(builder.supervisor()) == 'R'; }));
   runner.start(window);
@@ -508,6 +513,7 @@ TEST(Sandbox, BuildersStandStillInATimedWindow) {
   Sandbox second(sandbox_command("builder"));
   second.start(task("loop", 60));
   EXPECT_TRUE(soon([&] { return state_of_child(second.supervisor()) == 'T'; }));
+  EXPECT_EQ(write(ends[1], "x", 1), 1);
   EXPECT_TRUE(soon([&] { return runner.finish().has_value(); }));
   EXPECT_TRUE(soon([&] { return state_of_child(builder.supervisor()) == 'R'; }));
   EXPECT_TRUE(soon([&] { return state_of_child(second.supervisor()) == 'R'; }));
@@ -516,6 +522,7 @@ TEST(Sandbox, BuildersStandStillInATimedWindow) {
   EXPECT_TRUE(soon([&] { return state_of_child(builder.supervisor()) == 'T'; }));
   kill(runner.supervisor(), SIGKILL);
   EXPECT_TRUE(soon([&] { return state_of_child(builder.supervisor()) == 'R'; }));
+  for (const int end : ends) close(end);
 }
 
 }  // namespace
