@@ -201,6 +201,11 @@ std::string ContentStore::read(const std::string& digest, uint64_t offset, size_
 std::optional<uint64_t> ContentStore::find(const std::string& digest) {
   const auto found = entries_.find(digest);
   if (found == entries_.end()) return std::nullopt;
+  // Somebody has tidied up: who asks sends it again.
+  if (std::error_code unknown; !fs::exists(path_of(digest), unknown)) {
+    forget(digest);
+    return std::nullopt;
+  }
   by_use_.splice(by_use_.end(), by_use_, found->second.use);
   std::error_code ignored;  // the next store is told by the file's time
   if (settings_.lasting) fs::last_write_time(path_of(digest), fs::file_time_type::clock::now(), ignored);

@@ -152,6 +152,20 @@ TEST(ContentStore, ABlobIsAFileOfItsOwn) {
   EXPECT_TRUE(fs::exists(parent / "secret"));
 }
 
+/// Its job, and all later ones of that model, had failed until the tracker was started again.
+TEST(ContentStore, WhatSomebodyHasRemovedIsNotHere) {
+  TemporaryFolder parent;
+  const std::string a(40, 'a'), digest = sha256(a);
+  ContentStore store({.folder = parent / "models", .lasting = true});
+  upload(store, a);
+  fs::remove(parent / "models/" + digest);
+  EXPECT_FALSE(store.find(digest));
+  EXPECT_EQ(store.bytes_of(""), 0);
+  upload(store, a);
+  EXPECT_EQ(store.find(digest), 40);
+  EXPECT_EQ(read_file(parent / "models/" + digest), a);
+}
+
 TEST(ContentStore, TheLeastRecentlyUsedGoButNotWhatIsPinned) {
   TemporaryFolder parent;
   ContentStore::Pinned pinned;
