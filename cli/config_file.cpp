@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 
@@ -77,14 +78,20 @@ int line_without_name(const std::string& text) {
   return 0;
 }
 
+/// One's own, root's, which are an administrator's arrangement, and those of whoever became root by sudo.
+bool is_trusted(uid_t owner) {
+  if (owner == geteuid() || owner == 0) return true;
+  const char* before = std::getenv("SUDO_UID");
+  return geteuid() == 0 && before && std::to_string(owner) == before;
+}
+
 toml::table parse(const std::string& path) {
   std::error_code error;
   // A pipe of that name would be waited for.
   if (fs::status(path, error).type() != fs::file_type::regular) fail("{} is not a file", path);
-  // In a folder that others may write, /tmp say: it could have jobs, and the token with them, sent to
-  // anybody. Root's are an administrator's arrangement.
+  // In a folder that others may write, /tmp say, it could have jobs, and the token with them, sent to anybody.
   struct stat status {};
-  if (stat(path.c_str(), &status) == 0 && status.st_uid != geteuid() && status.st_uid != 0)
+  if (stat(path.c_str(), &status) == 0 && !is_trusted(status.st_uid))
     fail(
         "{} is another user's, who would decide what is done here; make it yours with chown, or leave it "
         "aside with --no-config",
