@@ -105,7 +105,7 @@ Factor sample_rows(Schedule& s, const Products& products, int64_t rows, int64_t 
   const int64_t parts = (rows + kPreferred - 1) / kPreferred, equal = (rows + parts - 1) / parts,
                 rounded = std::min((equal + kFewest - 1) / kFewest * kFewest, most);
   std::vector<int64_t> counts;
-  for (int64_t count = kFewest; count <= most; ++count)
+  for (int64_t count = std::min(kFewest, most); count <= most; ++count)
     if (count == rounded || count % 24 == 0 || (rows % count == 0 && count % 4 == 0) || count == rows)
       counts.push_back(count);
   int64_t preferred = counts.back();

@@ -84,13 +84,14 @@ std::vector<std::string> kept_beyond_tasks(const Func& func, const Func& schedul
   return kept;
 }
 
-/// Whole vectors and odd rows; rows that parts of equal size take, and rows that none take but themselves.
+/// Whole vectors and odd rows; rows that parts of equal size take, that none take but themselves, and few.
 const Attention kShapes[] = {
     {},
     {.rows = 64, .columns = 32, .values = 16, .scaled = true},
     {.rows = 61, .columns = 40, .masked = true, .relu = true},
     {.heads = 1, .rows = 50, .columns = 19, .depth = 5, .values = 33, .scaled = true, .masked = true},
     {.rows = 13, .columns = 48, .transposed = true},
+    {.heads = 3, .rows = 5, .columns = 32},
 };
 
 TEST(Attention, IsItsSpaceAlone) {
