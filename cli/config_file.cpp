@@ -89,7 +89,8 @@ toml::table parse(const std::string& path) {
   std::error_code error;
   // A pipe of that name would be waited for.
   if (fs::status(path, error).type() != fs::file_type::regular) fail("{} is not a file", path);
-  // In a folder that others may write, /tmp say, it could have jobs, and the token with them, sent to anybody.
+  // In a folder that others may write, /tmp say, it could have jobs, and the token with them, sent to
+  // anybody.
   struct stat status {};
   if (stat(path.c_str(), &status) == 0 && !is_trusted(status.st_uid))
     fail(
