@@ -212,9 +212,11 @@ int64_t run_of(const std::vector<Expr>& indices, const Var& lane, int64_t whole)
 void fit_to_loop(VectorReduction& reduction, size_t i, const Block& block, const For& loop) {
   int64_t extent = int_value(loop.extent);
   // A part of the values: what lies beyond belongs to another iteration of the loops around, so tiles may not
-  // stick out into it.
+  // stick out into it. With a predicate some of the part's values do not exist, and a tile could be cut
+  // anywhere, unless it is the last ones alone.
   if (extent < reduction.extents[i]) reduction.fits[i] = Fit::kExact;
-  if (uses_var(block.predicate, loop.var.get())) reduction.fits[i] = reduction.where_cut;
+  if (uses_var(block.predicate, loop.var.get()))
+    reduction.fits[i] = reduction.is_part ? Fit::kExact : Fit::kSingle;
   reduction.extents[i] = extent;
 }
 

@@ -88,10 +88,8 @@ struct VectorReduction {
   std::optional<size_t> outermost;
   /// The variable along which the work that reads the results is cut between cores, where that is known.
   std::optional<size_t> read_along;
-  /// How tiles lie along a variable whose loop has a predicate: some of its values do not exist, and a tile
-  /// could be cut anywhere. kExact where it is the last ones alone.
-  Fit where_cut = Fit::kSingle;
-  /// A task computes a part of it, and reads no more of its operands than that needs.
+  /// A task computes some of its rows, the last task fewer, and reads no more of its operands than these
+  /// need.
   bool is_part = false;
   /// Another reduction, which it reads, may be computed in its loops, a part at a time.
   bool takes_in = false;

@@ -77,6 +77,7 @@ class Model {
   }
 
  private:
+  /// That the reduction reads of the operand.
   double bytes_of(const Operand& operand) const {
     const auto whole = static_cast<double>(tir::byte_size(operand.buffer));
     if (!reduction_.is_part) return whole;

@@ -192,7 +192,6 @@ Products products_of(const Schedule& s, const Stages& stages) {
     std::optional<VectorReduction> product =
         vector_reduction(path_to_block(s.func(), name)->back().cast<Block>());
     if (!product) fail("the results of `{}` do not lie in vectors", name);
-    product->where_cut = Fit::kExact;  // the last rows are fewer
     product->is_part = true;
     return *product;
   };

@@ -142,10 +142,10 @@ RowLoops row_loops(Schedule& s, BlockHandle last, const RowProgram& rows, const 
     inside.push_back(parts[1]);
   }
   choose_innermost(s, result.outer, policy);
-  int64_t elements = 1;
-  for (LoopHandle loop : inside) elements *= int_value(s[loop]->extent);
-  if (rows.across)
-    elements = std::numeric_limits<int64_t>::max();  // several rows lie beside each other already
+  // Of rows that are neighbours, what is inside are elements of several already.
+  int64_t elements = rows.across ? std::numeric_limits<int64_t>::max() : 1;
+  if (!rows.across)
+    for (LoopHandle loop : inside) elements *= int_value(s[loop]->extent);
   if (auto together = rows_together(s, result.outer, elements, policy))
     inside.insert(inside.begin(), *together);
   std::vector<LoopHandle> order = result.outer;
@@ -287,15 +287,14 @@ void reduce_along(Schedule& s, BlockHandle block, const std::vector<LoopHandle>&
   join_innermost(s, block, reduce, target, policy);
   int64_t extent = int_value(s[reduce.back()]->extent), preferred = lanes_for(extent, target);
   Factor width = sample_one_of(s, widths_for(extent, target), preferred, policy);
-  Factor vectors = sample_count(
-      s,
-      std::max(std::min(kMostVectors, extent / preferred), vectors_of_short_row(extent, preferred, target)),
-      std::max(kVectors, vectors_of_short_row(extent, preferred, target)), policy);
+  const int64_t whole = vectors_of_short_row(extent, preferred, target);
+  Factor vectors = sample_count(s, std::max(std::min(kMostVectors, extent / preferred), whole),
+                                std::max(kVectors, whole), policy);
   s.reduce_in_lanes(block, vectors, width);
 }
 }  // namespace
 
-void schedule_in_row(Schedule& s, BlockHandle block, LoopHandle place, const Target& target,
+void schedule_in_row(Schedule& s, BlockHandle block, std::optional<LoopHandle> place, const Target& target,
                      const Policy& policy) {
   const std::vector<LoopHandle> inside = loops_inside(s, block, place);
   if (is_injective(*s[block]))
@@ -327,13 +326,10 @@ void generate_rows(Schedule& s, const Target& target, const Policy& policy) {
   if (loops.place) compute_in_rows(s, s[last]->name, *loops.place);
   for (const Ref<Block>& block : all_blocks(s.func())) {
     BlockHandle handle = s.get_block(block->name);
-    std::vector<LoopHandle> inside = loops_inside(s, handle, loops.place);
-    if (is_injective(*block))
-      schedule_elements(s, handle, inside, target, policy);
-    else if (rows->across)
-      reduce_across(s, handle, inside, target, policy);
+    if (rows->across && !is_injective(*block))
+      reduce_across(s, handle, loops_inside(s, handle, loops.place), target, policy);
     else
-      reduce_along(s, handle, inside, target, policy);
+      schedule_in_row(s, handle, loops.place, target, policy);
   }
   if (pays_in_parallel(work, target)) run_parallel(s, loops.outer, target, policy);
 }

@@ -24,9 +24,9 @@ std::optional<LoopHandle> rows_together(Schedule& schedule, std::vector<LoopHand
 /// All blocks but `last` move to `place`, where a row is computed.
 void compute_in_rows(Schedule& schedule, const std::string& last, LoopHandle place);
 
-/// The loops of one block inside `place`, where one row is computed: vectors of its elements, or of partial
-/// results where it reduces the row.
-void schedule_in_row(Schedule& schedule, BlockHandle block, LoopHandle place, const Target& target,
-                     const Policy& policy);
+/// The loops of one block inside `place`, where a row is computed (all its loops where there is none):
+/// vectors of the row's elements, or of partial results where the block reduces it.
+void schedule_in_row(Schedule& schedule, BlockHandle block, std::optional<LoopHandle> place,
+                     const Target& target, const Policy& policy);
 
 }  // namespace lathe::schedule

@@ -22,6 +22,14 @@ bool is_matrix_product(const Call& call) {
   return call.attrs.as<DenseAttrs>() || call.attrs.as<MatmulAttrs>();
 }
 
+bool same_shape(const Expr& a, const Expr& b) {
+  const auto *x = a->checked_type.as<TensorType>(), *y = b->checked_type.as<TensorType>();
+  if (!x || !y || x->shape.size() != y->shape.size()) return false;
+  for (size_t i = 0; i < x->shape.size(); ++i)
+    if (!structural_equal(x->shape[i], y->shape[i])) return false;
+  return true;
+}
+
 std::optional<double> filled_value(const Expr& e) {
   const Constant* constant = e.as<Constant>();
   if (!constant || constant->value.size() == 0) return std::nullopt;

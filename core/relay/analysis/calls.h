@@ -15,6 +15,9 @@ const Op* operator_of(const Expr& e);
 const Call* call_of(const Expr& e, std::string_view name);
 /// Whether it multiplies by one matrix: nn.dense, nn.matmul, and nn.contrib_dense_pack.
 bool is_matrix_product(const Call& call);
+/// Whether both are tensors of one shape. Structurally: two symbolic dimensions that happen to be equal are
+/// not known to be.
+bool same_shape(const Expr& a, const Expr& b);
 /// The number that all elements of a constant are; nothing for other expressions, and where it has none.
 std::optional<double> filled_value(const Expr& e);
 /// Whether that is exactly `value`: constants of exporters are written, not computed.

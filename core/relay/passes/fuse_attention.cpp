@@ -33,21 +33,14 @@ bool is_softmax_of_rows(const Call& call) {
   return attrs && (attrs->axis == -1 || attrs->axis == last_axis(type_of(Expr(&call))));
 }
 
-bool same_shape(const TensorType& a, const TensorType& b) {
-  return std::equal(a.shape.begin(), a.shape.end(), b.shape.begin(), b.shape.end(),
-                    [](const lathe::Expr& x, const lathe::Expr& y) { return structural_equal(x, y); });
-}
-
 /// Whether `e` is computed from `source` element by element, both of one shape.
 bool is_elementwise(const Expr& e, const Expr& source) {
   if (e == source) return true;
   const Op* op = operator_of(e);
   if (!op || op->fusion > Fusion::kBroadcast) return false;
   const std::vector<Expr>& args = e.as<Call>()->args;
-  return std::any_of(args.begin(), args.end(), [&](const Expr& arg) {
-    const auto* type = arg->checked_type.as<TensorType>();
-    return type && same_shape(*type, type_of(e)) && is_elementwise(arg, source);
-  });
+  return std::any_of(args.begin(), args.end(),
+                     [&](const Expr& arg) { return same_shape(arg, e) && is_elementwise(arg, source); });
 }
 
 /// The only anchor of a primitive function, or null.

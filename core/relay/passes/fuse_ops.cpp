@@ -34,15 +34,6 @@ struct GraphNode {
   std::vector<Use> uses;
 };
 
-// Structurally: two symbolic dimensions that happen to be equal are not known to be.
-bool same_shape(const Expr& a, const Expr& b) {
-  const auto *x = a->checked_type.as<TensorType>(), *y = b->checked_type.as<TensorType>();
-  if (!x || !y || x->shape.size() != y->shape.size()) return false;
-  for (size_t i = 0; i < x->shape.size(); ++i)
-    if (!structural_equal(x->shape[i], y->shape[i])) return false;
-  return true;
-}
-
 bool is_scalar_constant(const Expr& e) {
   const auto* c = e.as<Constant>();
   return c && c->value.shape().empty();

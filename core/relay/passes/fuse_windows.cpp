@@ -1,7 +1,5 @@
 #include "core/relay/passes/fuse_windows.h"
 
-#include <algorithm>
-
 #include "core/relay/analysis/calls.h"
 #include "core/relay/analysis/uses.h"
 #include "core/relay/functor.h"
