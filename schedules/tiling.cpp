@@ -168,6 +168,22 @@ class Model {
     return read;
   }
 
+  /// Whether the weights of a task come in while the one before it computes.
+  bool come_early(const std::vector<Level>& levels) const {
+    if (reduction_.is_part) return false;
+    const auto tasks = levels.size() - variables_.size();
+    TaskWeights weights;
+    for (size_t o = 0; o < bytes_.size(); ++o)
+      if (reduction_.is_weight(o)) weights.bytes += bytes_[o];
+    for (size_t l = 0; l < levels.size(); ++l) {
+      const bool moves = weights_use(levels[l].variable);
+      if (moves && l < tasks) weights.others *= levels[l].extent;
+      if (!moves && l >= tasks) weights.uses *= levels[l].extent;
+    }
+    weights.bytes /= weights.others;
+    return lathe::schedule::come_early(weights, target_);
+  }
+
   bool weights_use(size_t variable) const {
     for (size_t o = 0; o < bytes_.size(); ++o)
       if (reduction_.is_weight(o) && reduction_.operands[o].uses[variable]) return true;
@@ -284,6 +300,7 @@ class Model {
     double tasks = 1;
     for (size_t l = 0; l + variables_.size() < nest.size(); ++l) tasks *= nest[l].extent;
     Traffic memory = traffic(nest);
+    if (come_early(nest)) memory.passes = 1;
     double compute = streaming(tile_cost * vectors_ + overlap(tiling), memory.weights / weight_rate(tiling),
                                memory.passes);
     double data = memory.data / l3_rate(machine_);
@@ -305,6 +322,10 @@ class Model {
   std::vector<Tiling> tilings_;
 };
 }  // namespace
+
+bool come_early(const TaskWeights& weights, const Target& target) {
+  return weights.others > 1 && weights.uses > 1 && stays_in_l2(target, 2 * weights.bytes, kAllOfL2);
+}
 
 std::vector<Tiling> tilings(const VectorReduction& reduction, const Target& target, Edges edges) {
   return Model(reduction, target).best(edges);

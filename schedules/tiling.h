@@ -15,6 +15,14 @@ struct Tiling {
   double cost = 0;              // estimated cycles on all cores
 };
 
+/// The weights of one task: how many tasks have others, and how often the task goes through them.
+struct TaskWeights {
+  double bytes = 0, others = 1, uses = 1;
+};
+/// Whether they may come in while the task before computes (tir::kPrefetchNext), of which else the first
+/// tiles wait for them: they are used again, and those of two tasks fit the second-level cache.
+bool come_early(const TaskWeights& weights, const Target& target);
+
 /// The promising tilings, the best first. Never empty. The cost is that of the register tile (tile_model.h)
 /// joined with the traffic that misses the second-level cache (which operands a loop level keeps there, and
 /// how often the loops outside bring the others in again), spread over the cores as far as there are tasks.

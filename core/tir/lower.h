@@ -10,6 +10,10 @@ namespace lathe::tir {
 /// ahead of time. For data that streams in from beyond the caches: the processor's own prefetching stops at
 /// the ends of pages.
 inline constexpr char kPrefetch[] = "prefetch";
+/// Annotation of a loop whose next iteration reads other vectors in loops with kPrefetch, all that lie behind
+/// each other: an iteration of the innermost of those asks for so many of the lines that come next, into the
+/// second-level cache. They come in while this iteration computes.
+inline constexpr char kPrefetchNext[] = "prefetch_next";
 
 /// Blocks become their bodies with iterators substituted and predicates as conditions; intermediates move to
 /// the innermost place that covers their uses and shrink to the region used there; tiles that stick out over

@@ -15,12 +15,14 @@
 // loops are split and ordered (tiled_loops.h), producers find their places, and the terms and what follows a
 // tile are finished.
 #include <algorithm>
+#include <cmath>
 
 #include "core/support/error.h"
 #include "core/tir/lower.h"
 #include "core/tir/machine.h"
 #include "core/tir/prologue.h"
 #include "schedules/spaces/tiled_loops.h"
+#include "schedules/tiling.h"
 
 namespace lathe::schedule {
 
@@ -162,9 +164,39 @@ void place_producer(const TiledProblem& problem, BlockHandle producer,
   finish_producer(problem, producer, places);
 }
 
+/// While a task computes, the weights of the next one come in.
+void prefetch_next_task(const TiledProblem& problem, const VectorReduction& reduction,
+                        const TiledLoops& tiles, const TermLoops& terms, const TaskLoops& tasks) {
+  if (problem.is_inside() || problem.blocks || problem.banded > 0 || tasks.outer.empty()) return;
+  Schedule& s = problem.schedule;
+  TaskWeights weights;
+  double iterations = 1;
+  for (size_t o = 0; o < reduction.operands.size(); ++o) {
+    const Operand& operand = reduction.operands[o];
+    if (!reduction.is_weight(o) || !is_constant(s.func(), operand.buffer)) continue;
+    weights.bytes = static_cast<double>(byte_size(operand.buffer));
+    for (size_t i = 0; i < tiles.parts.size(); ++i) {
+      const auto& middle = tiles.parts[i].middle;
+      if (operand.uses[i]) weights.others *= static_cast<double>(tiles.outer_iterations[i]);
+      if (!operand.uses[i] && middle) weights.uses *= static_cast<double>(problem.extent(*middle));
+    }
+  }
+  weights.bytes /= weights.others;
+  if (!come_early(weights, problem.target)) return;
+  for (const TiledLoops::Parts& part : tiles.parts)
+    if (part.middle) iterations *= static_cast<double>(problem.extent(*part.middle));
+  for (LoopHandle loop : terms.loops)
+    if (std::find(terms.unrolled.begin(), terms.unrolled.end(), loop) == terms.unrolled.end())
+      iterations *= static_cast<double>(problem.extent(loop));
+  const auto lines =
+      static_cast<int64_t>(std::ceil(weights.bytes / (static_cast<double>(kLineBytes) * iterations)));
+  s.annotate(tasks.outer.back(), kPrefetchNext, sample_one_of(s, {0, lines}, lines, problem.policy));
+}
+
 /// Weights that no cache holds from one use to the next come from memory, each once: worth asking for
 /// early.
-void prefetch_weights(const TiledProblem& problem, const VectorReduction& reduction, const TermLoops& terms) {
+void prefetch_weights(const TiledProblem& problem, const VectorReduction& reduction, const TiledLoops& tiles,
+                      const TermLoops& terms, const TaskLoops& tasks) {
   Schedule& s = problem.schedule;
   int64_t weights = 0;
   for (size_t o = 0; o < reduction.operands.size(); ++o)
@@ -178,13 +210,14 @@ void prefetch_weights(const TiledProblem& problem, const VectorReduction& reduct
   for (LoopHandle loop : terms.loops)
     if (std::find(terms.unrolled.begin(), terms.unrolled.end(), loop) == terms.unrolled.end())
       s.annotate(loop, kPrefetch, ahead);
+  if (!one_row) prefetch_next_task(problem, reduction, tiles, terms, tasks);
 }
 
 /// Gives the block that sets the accumulators to their initial value.
 BlockHandle finish_terms(const TiledProblem& problem, const VectorReduction& reduction,
-                         const TiledLoops& tiles, const TermLoops& terms) {
+                         const TiledLoops& tiles, const TermLoops& terms, const TaskLoops& tasks) {
   Schedule& s = problem.schedule;
-  prefetch_weights(problem, reduction, terms);
+  prefetch_weights(problem, reduction, tiles, terms, tasks);
   for (LoopHandle loop : terms.unrolled) s.unroll(loop);
   BlockHandle init = s.decompose_reduction(problem.block, terms.loops[0]);
   if (reduction.dot) s.dot_product(tiles.whole[*reduction.dot]);
@@ -231,7 +264,7 @@ Scheduled schedule_steps(const TiledProblem& problem, const VectorReduction& red
     place_producer(problem, producer, places);
     done.insert(s[producer]->name);
   }
-  done.insert(s[finish_terms(problem, reduction, tiles, terms)]->name);
+  done.insert(s[finish_terms(problem, reduction, tiles, terms, tasks)]->name);
   done.merge(finish_epilogue(problem, epilogue, tiles, tasks));
   return {std::move(done), std::move(places), std::move(tasks)};
 }

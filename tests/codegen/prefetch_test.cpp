@@ -36,5 +36,29 @@ TEST(Prefetch, AsksForALineOnce) {
   EXPECT_EQ(products_of_a_prefetch(kFloat16, 16, 4, "vfmadd"), 8) << "a line holds two rows of weights";
 }
 
+/// Prefetches into the second-level cache of a product in tasks of one vector of columns, `rows` rows at a
+/// time, which ask for `lines` of what the next one reads.
+int64_t prefetches_of_next(int64_t rows, int64_t lines) {
+  schedule::Schedule s(schedule::matmul(8, 64, 4096, kFloat32));
+  schedule::BlockHandle block = s.get_block("matmul");
+  std::vector<schedule::LoopHandle> loops = s.get_loops(block);
+  auto tiles = s.split(loops[0], {schedule::kInferred, rows}),
+       columns = s.split(loops[1], {schedule::kInferred, 16});
+  s.reorder({columns[0], tiles[0], loops[2], tiles[1], columns[1]});
+  s.vectorize(columns[1]);
+  s.unroll(tiles[1]);
+  s.annotate(columns[0], tir::kPrefetchNext, lines);
+  s.annotate(loops[2], tir::kPrefetch, 4096);
+  s.decompose_reduction(block, loops[2]);
+  Target target = resolve_target("cpu:mcpu=skylake-avx512");
+  return count(assembly_of(tir::lower(s.func(), target), target), "prefetcht1");
+}
+
+TEST(Prefetch, AsksForWhatTheNextTaskReadsOnceAnIteration) {
+  EXPECT_EQ(prefetches_of_next(4, 0), 0);
+  EXPECT_EQ(prefetches_of_next(4, 1), 1) << "four rows read one vector";
+  EXPECT_EQ(prefetches_of_next(2, 3), 3);
+}
+
 }  // namespace
 }  // namespace lathe::codegen

@@ -171,6 +171,22 @@ std::vector<int64_t> parts(const VectorReduction& reduction, const Target& targe
   return result;
 }
 
+TEST(Tilings, TasksLeaveRoomForTheWeightsOfTheNext) {
+  Target target = avx512_target();
+  const VectorReduction dense128 = main_of(dense(128, 768, 3072));
+  const Tiling best = tilings(dense128, target)[0];
+  const std::vector<size_t> variables = tiled_variables(dense128, target);
+  double columns = 1;  // vectors of a task
+  for (size_t i = 0; i < variables.size(); ++i)
+    if (dense128.operands[1].uses[variables[i]])
+      columns *= static_cast<double>(best.sizes[i] * best.middle[i]);
+  EXPECT_LE(2 * columns * 3072 * kLineBytes, static_cast<double>(target.l2_bytes));
+  EXPECT_TRUE(come_early({.bytes = 500e3, .others = 16, .uses = 14}, target));
+  EXPECT_FALSE(come_early({.bytes = 600e3, .others = 16, .uses = 14}, target)) << "too large";
+  EXPECT_FALSE(come_early({.bytes = 500e3, .others = 1, .uses = 14}, target)) << "all tasks use them";
+  EXPECT_FALSE(come_early({.bytes = 500e3, .others = 16, .uses = 1}, target)) << "used once";
+}
+
 TEST(Tilings, TasksThatOthersAreComputedInEndWithRows) {
   Target target = avx512_target();
   for (int cores : {1, 2, 4})

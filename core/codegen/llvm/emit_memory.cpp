@@ -177,17 +177,49 @@ void Emitter::scatter(const FlatAccess& at, const tir::Buffer& buffer, llvm::Val
     b_.CreateStore(b_.CreateExtractElement(v, l), b_.CreateExtractElement(pointers, l));
 }
 
+/// Whether its vectors come from main memory in the innermost loop. What the statement writes is a sum in
+/// registers.
+bool Emitter::reads_far(const tir::Buffer& buffer) const {
+  return loops_.back().prefetch > 0 && buffer->scope == tir::Scope::kGlobal && buffer.get() != stored_;
+}
+
 /// Each line once an iteration, however many accesses touch it: a prefetch takes the slot of a load.
 void Emitter::prefetch(const FlatAccess& at, const tir::Buffer& buffer, llvm::Value* pointer) {
   Loop& loop = loops_.back();
-  // What the statement writes is a sum in registers.
-  if (loop.prefetch <= 0 || buffer->scope != tir::Scope::kGlobal || buffer.get() == stored_) return;
   int64_t line = at.constant * buffer->dtype.bytes() / kLineBytes;
   if (!loop.prefetched.emplace(key_of(at, buffer), line).second) return;
   llvm::Value* ahead = b_.CreateGEP(b_.getInt8Ty(), pointer, b_.getInt64(loop.prefetch));
   // For reading, into all levels, of data.
   b_.CreateIntrinsic(llvm::Intrinsic::prefetch, {ahead->getType()},
                      {ahead, b_.getInt32(0), b_.getInt32(3), b_.getInt32(1)});
+}
+
+/// Where the first vector of `at` will be at the beginning of the next iteration of the loop that is marked,
+/// and behind that by what all iterations before this one have asked for. Beyond the last one there is
+/// nothing, which a prefetch does not mind.
+void Emitter::prefetch_next(FlatAccess at, const tir::Buffer& buffer) {
+  const auto marked = std::find_if(loops_.rbegin(), loops_.rend(), [](const Loop& loop) {
+                        return loop.lines_of_next > 0;
+                      }).base();
+  if (marked == loops_.begin() || marked == loops_.end() || std::exchange(loops_.back().asks_for_next, true))
+    return;
+  VarMap begin{{(marked - 1)->var, Expr(Var((marked - 1)->var)) + 1}};
+  llvm::Value* iteration = b_.getInt64(0);
+  for (auto loop = marked; loop != loops_.end(); ++loop) {
+    begin[loop->var] = 0;
+    iteration = b_.CreateAdd(b_.CreateMul(iteration, loop->end), loop->index);
+  }
+  for (auto& [term, coefficient] : at.terms) term = substitute(term, begin);
+  share_terms(at);
+  const int64_t lines = (marked - 1)->lines_of_next;
+  llvm::Value* next = b_.CreateGEP(b_.getInt8Ty(), pointer_to(at, buffer),
+                                   b_.CreateMul(iteration, b_.getInt64(lines * kLineBytes)));
+  for (int64_t line = 0; line < lines; ++line) {
+    llvm::Value* pointer = b_.CreateGEP(b_.getInt8Ty(), next, b_.getInt64(line * kLineBytes));
+    // For reading, into all levels but the first, of data.
+    b_.CreateIntrinsic(llvm::Intrinsic::prefetch, {pointer->getType()},
+                       {pointer, b_.getInt32(0), b_.getInt32(2), b_.getInt32(1)});
+  }
 }
 
 namespace {
@@ -262,7 +294,10 @@ llvm::Value* Emitter::load_from(const FlatAccess& at, const tir::Buffer& buffer)
   if (!at.is_dense()) return gather(at, buffer);
   llvm::Value* pointer = pointer_to(at, buffer);
   llvm::Align align = alignment_of(at, buffer);
-  if (at.lanes > 1) prefetch(at, buffer, pointer);
+  if (at.lanes > 1 && reads_far(buffer)) {
+    prefetch(at, buffer, pointer);
+    prefetch_next(at, buffer);
+  }
   if (!mask_) return b_.CreateAlignedLoad(type, pointer, align);
   if (at.lanes > 1) return load_masked(type, pointer, align);
   // A branch around the statement has seen to it that a lane is wanted (emit_masked).

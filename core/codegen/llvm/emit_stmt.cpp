@@ -56,8 +56,14 @@ void Emitter::emit_for(const tir::For& loop) {
   emit_serial(loop.var, b_.getInt64(0), end, [&] {
     if (auto ahead = loop.annotations.find(tir::kPrefetch); ahead != loop.annotations.end())
       loops_.back().prefetch = ahead->second;
+    mark_next(loop);
     emit(loop.body);
   });
+}
+
+void Emitter::mark_next(const tir::For& loop) {
+  auto lines = loop.annotations.find(tir::kPrefetchNext);
+  if (lines != loop.annotations.end()) loops_.back().lines_of_next = lines->second;
 }
 
 /// A loop that tests at its end, behind a guard unless it surely runs. Extents of 1 and less have been dealt
@@ -78,6 +84,7 @@ void Emitter::emit_serial(const Var& var, llvm::Value* begin, llvm::Value* end, 
   index->addIncoming(begin, entry);
   vars_[var.get()] = index;
   depth_[var.get()] = loops_.size() - 1;
+  loops_.back().var = var.get(), loops_.back().index = index, loops_.back().end = end;
   body();
   loops_.pop_back();
   llvm::Value* next = b_.CreateAdd(index, b_.getInt64(1), "", true, true);
@@ -104,6 +111,7 @@ void Emitter::emit_joined(std::span<const tir::For* const> nest, llvm::Value* be
       if (i > 0) number = at_head.CreateUDiv(number, extents[i - 1]);
       depth_[var] = loops_.size() - 1;
     }
+    if (nest.size() == 1) mark_next(*nest[0]);
     emit(nest.back()->body);
   });
 }

@@ -62,9 +62,14 @@ struct Storage {
 /// are the addresses found there, so that the unrolled copies of an access share one pointer and differ by a
 /// constant.
 /// `prefetch`: vectors read from main memory are asked for that many bytes ahead (tir::kPrefetch), each line
-/// once an iteration: `prefetched`.
+/// once an iteration: `prefetched`. `lines_of_next`: tir::kPrefetchNext. An iteration is the one of `index`
+/// in 0..end, which no loop knows that goes through those of several.
 struct Loop {
   llvm::BasicBlock* head;
+  const VarNode* var = nullptr;
+  llvm::Value *index = nullptr, *end = nullptr;
+  int64_t lines_of_next = 0;
+  bool asks_for_next = false;
   std::map<AddressKey, llvm::Value*> pointers = {};
   std::vector<std::pair<Expr, llvm::Value*>> masks = {};  // computed at its head
   int64_t prefetch = 0;
@@ -92,6 +97,7 @@ class Emitter {
   void emit(const tir::Stmt& stmt);
   void emit_for(const tir::For& loop);
   void emit_serial(const Var& var, llvm::Value* begin, llvm::Value* end, FunctionRef<void()> body);
+  void mark_next(const tir::For& loop);
   void emit_joined(std::span<const tir::For* const> nest, llvm::Value* begin, llvm::Value* end);
   void emit_if(const tir::If& branch);
   void emit_leading_copy();
@@ -159,7 +165,9 @@ class Emitter {
   llvm::Value* load(const tir::Load& e);
   llvm::Value* load_slot(llvm::AllocaInst* slot);
   llvm::Value* load_from(const FlatAccess& at, const tir::Buffer& buffer);
+  bool reads_far(const tir::Buffer& buffer) const;
   void prefetch(const FlatAccess& at, const tir::Buffer& buffer, llvm::Value* pointer);
+  void prefetch_next(FlatAccess at, const tir::Buffer& buffer);
   void store_in_register(llvm::AllocaInst* slot, llvm::Value* v);
   void store_masked(llvm::Value* v, llvm::Value* pointer, llvm::Align align);
   llvm::Value* early_mask(const Expr& condition);
