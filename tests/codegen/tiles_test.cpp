@@ -109,6 +109,36 @@ TEST(Tiles, TakeProductsOfAnySize) {
     }
 }
 
+/// Two tasks of four tiles, each of which sums 32 groups: two steps of the registers.
+TEST(Tiles, AskForWhatTheNextTaskReads) {
+  const auto prefetches = [](const std::string& task, const std::string& step) {
+    std::string body;
+    for (int64_t row = 0; row < 4; ++row) {
+      const auto product = [&](int64_t k) {
+        return fmt::format(
+            "broadcast(cast(float32, x[o * 512 + {}, i * 2 + {}]), 16) * cast(float32x16, y[c, i, ramp(0, 1, "
+            "16), {}])",
+            row, k, k);
+      };
+      body += fmt::format("t[{0}, ramp(0, 1, 16)] = t[{0}, ramp(0, 1, 16)] + ({1} + {2})\n", row, product(0),
+                          product(1));
+    }
+    const std::string text = fmt::format(
+        "func main(x: bfloat16[2048, 64], y: bfloat16[2, 32, 16, 2]) -> (z: float32[2, 4, 16]) {{\n"
+        "for c in 0..2{0} {{\nfor o in 0..4 {{\nalloc t: float32[4, 16] local {{\n"
+        "for r in 0..4 {{\nt[r, ramp(0, 1, 16)] = broadcast(0.0, 16)\n}}\n"
+        "for i in 0..32{1} {{\n{2}}}\n"
+        "for r in 0..4 {{\nz[c, r, ramp(0, 1, 16)] = t[r, ramp(0, 1, 16)]\n}}\n}}\n}}\n}}\n}}\n",
+        task, step, body);
+    const std::string code = assembly_of(tir::parse_func(text), resolve_target(kTarget));
+    EXPECT_GT(count(code, "tdpbf16ps"), 0);
+    return count(code, "prefetcht1");
+  };
+  EXPECT_EQ(prefetches("", " @prefetch=4096"), 0);
+  EXPECT_EQ(prefetches(" @prefetch_next=1", ""), 0);
+  EXPECT_EQ(prefetches(" @prefetch_next=1", " @prefetch=4096"), 16) << "a step along k is 16 iterations";
+}
+
 TEST(Tiles, TakeConvolutions) {
   const Target target = resolve_target(kTarget);
   const tir::Func func = schedule::dot_conv2d(kBFloat16, kBFloat16, 14);

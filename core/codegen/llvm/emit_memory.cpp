@@ -3,7 +3,9 @@
 #include <llvm/IR/Intrinsics.h>
 #include <llvm/IR/IntrinsicsX86.h>
 
+#include <algorithm>
 #include <bit>
+#include <cmath>
 #include <numeric>
 
 #include "core/codegen/llvm/emitter.h"
@@ -196,8 +198,8 @@ void Emitter::prefetch(const FlatAccess& at, const tir::Buffer& buffer, llvm::Va
 
 /// Where the first vector of `at` will be at the beginning of the next iteration of the loop that is marked,
 /// and behind that by what all iterations before this one have asked for. Beyond the last one there is
-/// nothing, which a prefetch does not mind.
-void Emitter::prefetch_next(FlatAccess at, const tir::Buffer& buffer) {
+/// nothing, which a prefetch does not mind. `iterations` of the program are one of the innermost loop here.
+void Emitter::prefetch_next(FlatAccess at, const tir::Buffer& buffer, double iterations) {
   const auto marked = std::find_if(loops_.rbegin(), loops_.rend(), [](const Loop& loop) {
                         return loop.lines_of_next > 0;
                       }).base();
@@ -211,7 +213,8 @@ void Emitter::prefetch_next(FlatAccess at, const tir::Buffer& buffer) {
   }
   for (auto& [term, coefficient] : at.terms) term = substitute(term, begin);
   share_terms(at);
-  const int64_t lines = (marked - 1)->lines_of_next;
+  const auto lines =
+      static_cast<int64_t>(std::ceil(static_cast<double>((marked - 1)->lines_of_next) * iterations));
   llvm::Value* next = b_.CreateGEP(b_.getInt8Ty(), pointer_to(at, buffer),
                                    b_.CreateMul(iteration, b_.getInt64(lines * kLineBytes)));
   for (int64_t line = 0; line < lines; ++line) {

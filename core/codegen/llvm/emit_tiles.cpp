@@ -8,6 +8,7 @@
 
 #include "core/codegen/llvm/emitter.h"
 #include "core/codegen/tile_nest.h"
+#include "core/tir/lower.h"
 #include "core/tir/machine.h"
 
 namespace lathe::codegen {
@@ -120,6 +121,16 @@ std::optional<int64_t> rows_apart(const TileNest& nest) {
   return first;
 }
 
+/// Whether a loop of the nest says that it reads main memory.
+bool asks_ahead(const TileNest& nest) {
+  std::vector<const tir::For*> loops = nest.loops;
+  if (nest.along_k) loops.push_back(nest.along_k);
+  return std::any_of(loops.begin(), loops.end(), [](const tir::For* loop) {
+    auto ahead = loop->annotations.find(tir::kPrefetch);
+    return ahead != loop->annotations.end() && ahead->second > 0;
+  });
+}
+
 /// The operand of LDTILECFG.
 llvm::Constant* configuration_of(llvm::LLVMContext& context, const std::vector<TileShape>& shapes) {
   std::vector<uint8_t> bytes(kConfigurationBytes, 0);
@@ -162,7 +173,8 @@ class Emitter::TileEmitter {
         tiles_(std::move(tiles)),
         sums_(emitter.storage(nest.sums.get())),
         whole_(nest.groups / kTileRows),
-        has_rest_(nest.groups % kTileRows != 0) {
+        has_rest_(nest.groups % kTileRows != 0),
+        reads_far_(asks_ahead(nest)) {
     memory_ = sums_.pointer;
     // Tiles go to memory and come from there: that of the sums, or where these are registers one of their
     // own.
@@ -231,12 +243,19 @@ class Emitter::TileEmitter {
       const FlatAccess from = at_step(nest_.dot.each_at, nest_.group_stride, nest_.columns[c], is_whole);
       call(llvm::Intrinsic::x86_tileloadd64,
            {number(y), e_.pointer_to(from, buffer), b_.getInt64(nest_.group_stride * buffer->dtype.bytes())});
+      if (is_whole && reads_far_) e_.prefetch_next(from, buffer, steps_of_whole());
       for (const Tiles::Rows& part : tiles_.rows) {
         if (shares_x) load_x(part, is_whole);
         call(product_instruction(nest_.dot.same->buffer->dtype, buffer->dtype),
              {number(part.sums[c]), number(x_of(part)), number(y)});
       }
     }
+  }
+
+  /// How many of the program's iterations are one step.
+  double steps_of_whole() const {
+    const double along_k = nest_.along_k ? static_cast<double>(int_value(nest_.along_k->extent)) : 1;
+    return along_k / static_cast<double>(whole_);
   }
 
   void load_x(const Tiles::Rows& part, bool is_whole) {
@@ -267,7 +286,7 @@ class Emitter::TileEmitter {
   const Storage& sums_;
   llvm::Value* memory_;
   const int64_t whole_;  // steps along k
-  const bool has_rest_;
+  const bool has_rest_, reads_far_;
   const Var step_ = var("step");
 };
 

@@ -167,7 +167,7 @@ class Emitter {
   llvm::Value* load_from(const FlatAccess& at, const tir::Buffer& buffer);
   bool reads_far(const tir::Buffer& buffer) const;
   void prefetch(const FlatAccess& at, const tir::Buffer& buffer, llvm::Value* pointer);
-  void prefetch_next(FlatAccess at, const tir::Buffer& buffer);
+  void prefetch_next(FlatAccess at, const tir::Buffer& buffer, double iterations = 1);
   void store_in_register(llvm::AllocaInst* slot, llvm::Value* v);
   void store_masked(llvm::Value* v, llvm::Value* pointer, llvm::Align align);
   llvm::Value* early_mask(const Expr& condition);
