@@ -168,20 +168,22 @@ class Model {
     return read;
   }
 
-  /// Whether the weights of a task come in while the one before it computes.
+  /// Whether weights come in while others compute.
   bool come_early(const std::vector<Level>& levels) const {
     if (reduction_.is_part) return false;
-    const auto tasks = levels.size() - variables_.size();
-    TaskWeights weights;
+    double bytes = 0;
     for (size_t o = 0; o < bytes_.size(); ++o)
-      if (reduction_.is_weight(o)) weights.bytes += bytes_[o];
+      if (reduction_.is_weight(o)) bytes += bytes_[o];
+    // Tasks are one loop.
+    std::vector<WeightLoop> loops(1);
     for (size_t l = 0; l < levels.size(); ++l) {
-      const bool moves = weights_use(levels[l].variable);
-      if (moves && l < tasks) weights.others *= levels[l].extent;
-      if (!moves && l >= tasks) weights.uses *= levels[l].extent;
+      const WeightLoop loop{levels[l].extent, weights_use(levels[l].variable)};
+      if (l + variables_.size() >= levels.size())
+        loops.push_back(loop);
+      else if (loop.moves)
+        loops[0] = {loops[0].extent * loop.extent, true};
     }
-    weights.bytes /= weights.others;
-    return lathe::schedule::come_early(weights, target_);
+    return loop_with_next(loops, bytes, target_).has_value();
   }
 
   bool weights_use(size_t variable) const {
@@ -323,8 +325,19 @@ class Model {
 };
 }  // namespace
 
-bool come_early(const TaskWeights& weights, const Target& target) {
-  return weights.others > 1 && weights.uses > 1 && stays_in_l2(target, 2 * weights.bytes, kAllOfL2);
+std::optional<size_t> loop_with_next(std::span<const WeightLoop> loops, double bytes, const Target& target) {
+  double uses = 1;
+  for (size_t l = loops.size(); l-- > 0;) {
+    if (!loops[l].moves) {
+      uses *= loops[l].extent;
+      continue;
+    }
+    if (loops[l].extent == 1 || uses == 1) continue;
+    for (size_t outer = 0; outer <= l; ++outer)
+      if (loops[outer].moves) bytes /= loops[outer].extent;
+    return stays_in_l2(target, 2 * bytes, kAllOfL2) ? std::optional(l) : std::nullopt;
+  }
+  return std::nullopt;
 }
 
 std::vector<Tiling> tilings(const VectorReduction& reduction, const Target& target, Edges edges) {

@@ -1,6 +1,9 @@
 // Which tilings of a vectorized reduction are worth trying: an analytic model of registers, caches and cores.
 #pragma once
 
+#include <optional>
+#include <span>
+
 #include "core/tir/target.h"
 #include "schedules/tile_model.h"
 
@@ -15,13 +18,16 @@ struct Tiling {
   double cost = 0;              // estimated cycles on all cores
 };
 
-/// The weights of one task: how many tasks have others, and how often the task goes through them.
-struct TaskWeights {
-  double bytes = 0, others = 1, uses = 1;
+/// A loop outside the register tile, and whether its iterations use other weights.
+struct WeightLoop {
+  double extent = 1;
+  bool moves = false;
 };
-/// Whether they may come in while the task before computes (tir::kPrefetchNext), of which else the first
-/// tiles wait for them: they are used again, and those of two tasks fit the second-level cache.
-bool come_early(const TaskWeights& weights, const Target& target);
+/// Of these loops, outermost first, around all weights (so many bytes) the one during whose iterations the
+/// weights of the next may come in (tir::kPrefetchNext), while else the first tiles of an iteration wait for
+/// its own: it uses them several times, and those of two fit the second-level cache. Null where there is
+/// none.
+std::optional<size_t> loop_with_next(std::span<const WeightLoop> loops, double bytes, const Target& target);
 
 /// The promising tilings, the best first. Never empty. The cost is that of the register tile (tile_model.h)
 /// joined with the traffic that misses the second-level cache (which operands a loop level keeps there, and

@@ -164,33 +164,40 @@ void place_producer(const TiledProblem& problem, BlockHandle producer,
   finish_producer(problem, producer, places);
 }
 
-/// While a task computes, the weights of the next one come in.
-void prefetch_next_task(const TiledProblem& problem, const VectorReduction& reduction,
-                        const TiledLoops& tiles, const TermLoops& terms, const TaskLoops& tasks) {
+/// While an iteration of a loop computes, the weights of the next one come in.
+void prefetch_next(const TiledProblem& problem, const VectorReduction& reduction, const TiledLoops& tiles,
+                   const TermLoops& terms, const TaskLoops& tasks) {
   if (problem.is_inside() || problem.blocks || problem.banded > 0 || tasks.outer.empty()) return;
   Schedule& s = problem.schedule;
-  TaskWeights weights;
-  double iterations = 1;
+  double bytes = 0;
+  std::vector<bool> moves(tiles.parts.size());  // by variable: other weights
   for (size_t o = 0; o < reduction.operands.size(); ++o) {
     const Operand& operand = reduction.operands[o];
     if (!reduction.is_weight(o) || !is_constant(s.func(), operand.buffer)) continue;
-    weights.bytes = static_cast<double>(byte_size(operand.buffer));
-    for (size_t i = 0; i < tiles.parts.size(); ++i) {
-      const auto& middle = tiles.parts[i].middle;
-      if (operand.uses[i]) weights.others *= static_cast<double>(tiles.outer_iterations[i]);
-      if (!operand.uses[i] && middle) weights.uses *= static_cast<double>(problem.extent(*middle));
-    }
+    bytes += static_cast<double>(byte_size(operand.buffer));
+    for (size_t i = 0; i < moves.size(); ++i) moves[i] = moves[i] || operand.uses[i];
   }
-  weights.bytes /= weights.others;
-  if (!come_early(weights, problem.target)) return;
-  for (const TiledLoops::Parts& part : tiles.parts)
-    if (part.middle) iterations *= static_cast<double>(problem.extent(*part.middle));
+  std::vector<LoopHandle> handles{tasks.outer.back()};
+  std::vector<WeightLoop> loops(1);
+  for (size_t i = 0; i < moves.size(); ++i) {
+    if (moves[i] && tiles.outer_iterations[i] > 1)
+      loops[0] = {loops[0].extent * static_cast<double>(tiles.outer_iterations[i]), true};
+    if (!tiles.parts[i].middle) continue;
+    handles.push_back(*tiles.parts[i].middle);
+    loops.push_back({static_cast<double>(problem.extent(handles.back())), moves[i]});
+  }
+  const std::optional<size_t> marked = loop_with_next(loops, bytes, problem.target);
+  if (!marked) return;
+  double iterations = 1;
+  for (size_t l = 0; l < loops.size(); ++l) {
+    if (l <= *marked && loops[l].moves) bytes /= loops[l].extent;
+    if (l > *marked) iterations *= loops[l].extent;
+  }
   for (LoopHandle loop : terms.loops)
     if (std::find(terms.unrolled.begin(), terms.unrolled.end(), loop) == terms.unrolled.end())
       iterations *= static_cast<double>(problem.extent(loop));
-  const auto lines =
-      static_cast<int64_t>(std::ceil(weights.bytes / (static_cast<double>(kLineBytes) * iterations)));
-  s.annotate(tasks.outer.back(), kPrefetchNext, sample_one_of(s, {0, lines}, lines, problem.policy));
+  const auto lines = static_cast<int64_t>(std::ceil(bytes / (static_cast<double>(kLineBytes) * iterations)));
+  s.annotate(handles[*marked], kPrefetchNext, sample_one_of(s, {0, lines}, lines, problem.policy));
 }
 
 /// Weights that no cache holds from one use to the next come from memory, each once: worth asking for
@@ -210,7 +217,7 @@ void prefetch_weights(const TiledProblem& problem, const VectorReduction& reduct
   for (LoopHandle loop : terms.loops)
     if (std::find(terms.unrolled.begin(), terms.unrolled.end(), loop) == terms.unrolled.end())
       s.annotate(loop, kPrefetch, ahead);
-  if (!one_row) prefetch_next_task(problem, reduction, tiles, terms, tasks);
+  if (!one_row) prefetch_next(problem, reduction, tiles, terms, tasks);
 }
 
 /// Gives the block that sets the accumulators to their initial value.

@@ -181,10 +181,19 @@ TEST(Tilings, TasksLeaveRoomForTheWeightsOfTheNext) {
     if (dense128.operands[1].uses[variables[i]])
       columns *= static_cast<double>(best.sizes[i] * best.middle[i]);
   EXPECT_LE(2 * columns * 3072 * kLineBytes, static_cast<double>(target.l2_bytes));
-  EXPECT_TRUE(come_early({.bytes = 500e3, .others = 16, .uses = 14}, target));
-  EXPECT_FALSE(come_early({.bytes = 600e3, .others = 16, .uses = 14}, target)) << "too large";
-  EXPECT_FALSE(come_early({.bytes = 500e3, .others = 1, .uses = 14}, target)) << "all tasks use them";
-  EXPECT_FALSE(come_early({.bytes = 500e3, .others = 16, .uses = 1}, target)) << "used once";
+}
+
+TEST(Tilings, WeightsOfTheNextIterationComeInWhereTheyAreUsedAgain) {
+  const Target target = avx512_target();
+  const auto marked = [&](std::vector<WeightLoop> loops, double bytes) {
+    return loop_with_next(loops, bytes, target);
+  };
+  EXPECT_EQ(marked({{16, true}, {14, false}}, 8e6), 0u);
+  EXPECT_EQ(marked({{15, true}, {14, false}}, 8e6), std::nullopt) << "those of two do not fit";
+  EXPECT_EQ(marked({{16, true}, {14, false}, {2, true}}, 8e6), 0u) << "the last one uses them once";
+  EXPECT_EQ(marked({{2, true}, {8, true}, {14, false}}, 8e6), 1u) << "the innermost one has the fewest";
+  EXPECT_EQ(marked({{1, false}, {14, false}}, 8e6), std::nullopt) << "all use the same";
+  EXPECT_EQ(marked({{16, true}, {1, false}}, 8e6), std::nullopt) << "all use theirs once";
 }
 
 TEST(Tilings, TasksThatOthersAreComputedInEndWithRows) {
