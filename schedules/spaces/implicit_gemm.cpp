@@ -4,6 +4,7 @@
 // a stride of 1 gathers nothing: the product reads the data itself.
 #include <algorithm>
 
+#include "core/arith/simplify.h"
 #include "core/support/error.h"
 #include "core/tir/machine.h"
 #include "schedules/spaces/building_blocks.h"
@@ -25,6 +26,21 @@ constexpr double kHopeless = 1.02;
 /// Estimated at this share of the direct algorithm's time, it is taken without a measurement.
 constexpr double kClear = 0.93;
 
+/// Groups of so many neighbours, of a dot product: as many as there are along `extent`.
+bool is_grouped(const Block& block, const Expr& index, const Expr& extent) {
+  const auto extent_of = [&](const Expr& var) -> Expr {
+    for (const BlockIter& iter : block.iters)
+      if (iter.var == var) return iter.extent;
+    return {};
+  };
+  const Binary* sum = index.as<Binary>();
+  const Binary* group = sum && sum->op == BinaryOp::kAdd ? sum->a.as<Binary>() : nullptr;
+  if (!group || group->op != BinaryOp::kMul) return false;
+  const Expr count = extent_of(group->a), length = extent_of(sum->b);
+  return count && length && structural_equal(length, group->b) &&
+         structural_equal(simplify(count * length), extent);
+}
+
 /// The gathered windows are the data in its own order: rows and columns of as many elements.
 bool is_view(const Block& columns) {
   const Load* data = columns.body.as<Store>()->value.as<Load>();
@@ -32,7 +48,8 @@ bool is_view(const Block& columns) {
   for (size_t d = 0; d < data->indices.size(); ++d) {
     const Expr& index = data->indices[d];
     const Binary* row = index.as<Binary>();
-    if (index.as<VarNode>() || is_int(index, 0)) continue;
+    if (index.as<VarNode>() || is_int(index, 0) || is_grouped(columns, index, data->buffer->shape[d]))
+      continue;
     if (!row || row->op != BinaryOp::kFloorDiv || !row->a.as<VarNode>() || d + 1 == data->indices.size() ||
         !structural_equal(data->indices[d + 1], floormod(row->a, row->b)) ||
         !structural_equal(data->buffer->shape[d + 1], row->b))

@@ -3,6 +3,7 @@
 #include "core/support/error.h"
 #include "core/tir/builder.h"
 #include "core/tir/lower.h"
+#include "core/tir/machine.h"
 #include "core/tir/prologue.h"
 #include "core/tir/verify.h"
 #include "schedules/primitive.h"
@@ -193,6 +194,28 @@ TEST(ImplicitGemm, OneTapGathersNothing) {
     for (const Ref<tir::Block>& block : all_blocks(s.func())) blocks.insert(block->name);
     EXPECT_EQ(blocks.count("conv_columns"), stride == 1 ? 0u : 1u);
     EXPECT_EQ(blocks.count("relu"), 0u) << "it is part of the result";
+  }
+}
+
+TEST(ImplicitGemm, OneTapOfADotProductGathersNothing) {
+  const Target target = avx512_target();
+  for (const DataType dtype : {kBFloat16, kInt8}) {
+    const DataType sum = dtype == kInt8 ? kInt32 : kFloat32;
+    const int64_t group = dot_length(dtype, sum), lanes = 12;
+    tir::FuncBuilder f;
+    tir::Buffer data = f.input("data", {1, 2, 7, 7, lanes}, dtype),
+                weight = f.input("weight", {1, 2, lanes / group, 16, group}, dtype);
+    tir::Buffer conv =
+        f.reduce("conv", {1, 1, 7, 7, 16}, {2, lanes / group, group}, tir::Combiner::kSum,
+                 [&](tir::Vars i, tir::Vars r) {
+                   Expr x = load(data, {i[0], r[0], i[2], i[3], r[1] * group + r[2]});
+                   return cast(sum, x) * cast(sum, load(weight, {i[1], r[0], r[1], i[4], r[2]}));
+                 });
+    const tir::Func func = f.finish("main", {conv});
+    Schedule s(func);
+    generate_implicit_gemm(s, target, {Decide::kHeuristic});
+    expect_same_results(func, s.func());
+    for (const Ref<tir::Block>& block : all_blocks(s.func())) EXPECT_NE(block->name, "conv_columns");
   }
 }
 

@@ -257,6 +257,21 @@ TEST(AlterLayout, BytesLieInRowsOfTilesWhereThoseMultiply) {
   EXPECT_EQ(weight_for("znver4", 128, 64), (Index{4, 8, 1, 1, 4, 16, 4}));
 }
 
+TEST(AlterLayout, TilesOfBFloat16ReadFewBlocks) {
+  Target target = target_of(16);
+  target.triple = "x86_64-linux-gnu", target.cpu = "sapphirerapids";
+  const Blocks blocks(target);
+  ASSERT_TRUE(blocks.fill_tiles(kBFloat16));
+  EXPECT_EQ(blocks.read(68, 2), 4);
+  EXPECT_EQ(blocks.read_in_tiles(68, 2), 16) << "five products for each tap, not 17 in vectors";
+  EXPECT_EQ(blocks.read(84, 2), 12);
+  EXPECT_EQ(blocks.read_in_tiles(84, 2), 16) << "six products, not seven";
+  EXPECT_EQ(blocks.read_in_tiles(24, 2), 12) << "two either way";
+  EXPECT_EQ(blocks.read_in_tiles(28, 2), 16) << "two, not seven in vectors";
+  EXPECT_EQ(blocks.read_in_tiles(64, 2), 16);
+  EXPECT_EQ(blocks.read_in_tiles(3, 2), blocks.read(3, 2)) << "sixteen would be five times the data";
+}
+
 TEST(AlterLayout, DepthwiseAndGroups) {
   Net n({1, 8, 6, 6});
   Expr x = n.conv(n.relu(n.conv(n.data(), 8, 3, 2, 8)), 16, 3, 1, 2);

@@ -81,4 +81,12 @@ int64_t Blocks::read(int64_t channels, int64_t unit) const {
   return channels <= 2 * lanes_ ? round_up(channels, unit) : filled;
 }
 
+int64_t Blocks::read_in_tiles(int64_t channels, int64_t unit) const {
+  const int64_t block = read(channels, unit);
+  if (2 * channels < lanes_) return block;
+  const bool in_tiles = 2 * block >= lanes_;  // fewer are multiplied in vectors (tiles_pay)
+  return in_tiles && round_up(channels, block) / block <= round_up(channels, lanes_) / lanes_ ? block
+                                                                                              : lanes_;
+}
+
 }  // namespace lathe::relay

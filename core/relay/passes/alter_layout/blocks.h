@@ -42,6 +42,10 @@ class Blocks {
   /// of what lies in blocks of 16 are put together element by element.
   int64_t read(int64_t channels, int64_t unit = 1) const;
 
+  /// read() for tile registers that fill_tiles(): a product of two takes as long for a few groups of channels
+  /// as for a whole block, so few blocks count, and channels that fill up the last one do not.
+  int64_t read_in_tiles(int64_t channels, int64_t unit) const;
+
   /// Lanes that the channels pay for in blocks that are best(). REQUIRES: at least 4 channels.
   int64_t lanes_paid(int64_t channels) const { return lanes_paid(channels, best(channels)); }
   /// Lanes that neighbours in a row pay for.

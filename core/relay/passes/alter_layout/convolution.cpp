@@ -144,7 +144,12 @@ Blocked whole_convolution(BlockedGraph& graph, const Call& e, const Channels& c,
   bool few = c.in <= graph.blocks.lanes() && !graph.found(original).block;
   bool in_place = few && products == 1 && (c.in == 1 || is_unpadded(attrs_as<ConvAttrs>(e.attrs)));
   int64_t in_block = in_place ? 1 : data_in_tiles(graph, e, c);
-  if (!in_block) in_block = block_of(graph, original, products, graph.blocks.read(c.in, products));
+  if (!in_block) {
+    const bool in_tiles = graph.blocks.fill_tiles(tensor_type_of(original)->dtype);
+    const int64_t usual =
+        in_tiles ? graph.blocks.read_in_tiles(c.in, products) : graph.blocks.read(c.in, products);
+    in_block = block_of(graph, original, products, usual);
+  }
   Expr data = in_place ? with_last_axis(graph.visit(original)) : graph.as_blocked(original, in_block).expr;
   // Weights of the channels beyond are 0, for what is read and for results.
   Expr all = extended(extended(kernel, 1, round_up(c.in, in_block)), 0, round_up(c.out, out_block));
