@@ -272,7 +272,10 @@ int internal_search_main(pid_t tracker) {
   const TuneReport report = report_tune_job(job, prepared.tasks,
                                             {result, tuner::WholeModelResult{}, *shipment, prepared.limits,
                                              families_of(job, prepared, *link.records())});
-  if (!report.measured) fail("nothing was measured: every candidate failed");
+  if (!report.measured)
+    fail("nothing was measured: {}", result.status.ending == tuner::Ending::kGivenUp
+                                         ? "its devices have gone"
+                                         : "every candidate failed");
   link.deliver(report.json, report.text);
   return kSuccess;
 }

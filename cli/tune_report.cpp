@@ -129,8 +129,8 @@ struct Report {
   std::vector<Row> rows;
 };
 
-constexpr const char* kEndings[] = {"budget spent", "stopped", "target reached", "no candidate left",
-                                    "nothing to gain"};  // by Ending
+constexpr const char* kEndings[] = {"budget spent",      "stopped",         "target reached",
+                                    "no candidate left", "nothing to gain", "devices gone"};  // by Ending
 
 /// All that was asked for came but some of the trials.
 bool is_short_of_trials(const tuner::SessionStatus& status) {
@@ -152,6 +152,9 @@ std::string ending_text(const Report& report) {
       return "ended early: no task has a candidate left\n";
     case tuner::Ending::kNoGain:
       return "ended early: no further round was expected to gain 0.01% of the model's time\n";
+    case tuner::Ending::kGivenUp:
+      return fmt::format("ended early: its devices have gone, after {}{} trials\n", status.trials,
+                         status.budget > 0 ? fmt::format(" of {}", status.budget) : "");
     case tuner::Ending::kStopped:  // which is said where it was asked for
       return "";
     case tuner::Ending::kBudget:

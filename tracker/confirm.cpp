@@ -50,9 +50,10 @@ bool Patience::is_over(FarmClient& farm) const {
   const auto since = [](Clock::time_point then) {
     return std::chrono::duration<double>(Clock::now() - then).count();
   };
-  // All four: the job has a limit, it is past, nobody answered lately, and there is nobody who could.
-  return limits_.limited && since(start_) > limits_.seconds && since(last_answer_) > limits_.silence &&
-         farm.status().slots == 0;
+  if (since(last_answer_) <= limits_.silence) return false;
+  const bool late = limits_.limited && since(start_) > limits_.seconds;
+  const FarmStatus status = farm.status();
+  return status.given_up || (late && status.slots == 0);
 }
 
 std::vector<Leader> find_leaders(db::Reader& store, std::span<const db::WorkloadId> workloads,

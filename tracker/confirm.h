@@ -16,12 +16,12 @@
 
 namespace lathe::tracker {
 
-/// When a job of limited time waits no longer: its time is over, the farm has no worker, and has been silent
-/// for long.
+/// When a job waits no longer: the farm has been silent for long, and says that nobody is to be waited for
+/// any more, or the job has a limit of time, that is over, and there is no worker.
 class Patience {
  public:
   struct Limits {
-    bool limited = false;  // else it never ends
+    bool limited = false;  // else only the farm gives up
     double seconds = 0;    // from now on
     double silence = 0;    // seconds since the last answer
   };

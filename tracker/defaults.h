@@ -41,7 +41,9 @@ inline constexpr milliseconds kLongestLease{3600000};
 inline constexpr double kLongestStage = 900;              // seconds, of a build or a run
 inline constexpr size_t kLeaseBytes = size_t{256} << 20;  // of the texts of all that it has
 inline constexpr milliseconds kRaceWaits{30000};
-inline constexpr milliseconds kGivesWay{60000};   // of a search whose devices have gone, to others that wait
+inline constexpr milliseconds kGivesWay{60000};  // of a search whose devices have gone, to others that wait
+// So long a job that has begun waits for them, in the queue too: over a night, but not for ever.
+inline constexpr std::chrono::hours kWaitsForDevices{24};
 inline constexpr uint32_t kOverdueToSuspect = 3;  // leases that one worker lets pass their time
 // Leases that the workers of one key hand back while none of them measures anything: more than a fleet that
 // drains.

@@ -30,7 +30,7 @@ void exchange_leaders(const JobRows& rows, std::span<const tuner::Task> tasks,
   const auto settle = [&](size_t most) {
     while (measurer.in_flight() > most && !stop()) measurer.wait(std::chrono::milliseconds(200));
   };
-  for (size_t i = 0; i < tasks.size() && !stop(); ++i) {
+  for (size_t i = 0; i < tasks.size() && !stop() && !measurer.has_given_up(); ++i) {
     if (tasks[i].program.empty()) continue;
     std::set<std::string> known;
     for (const db::KnownCandidate& each : store.candidates(rows.job, rows.workloads[i], rows.target))

@@ -175,6 +175,7 @@ struct FarmStatus {
   std::vector<std::string> unbuilt;   // that runners are, and no worker up builds for
   std::vector<std::string> withheld;  // that only drained and suspect workers are
   uint64_t distrusts = 0;             // how often results of a worker were found not to be believed
+  bool given_up = false;  // of whoever asks for a job's devices (search_server.h): they have gone for good
 };
 
 class Farm {

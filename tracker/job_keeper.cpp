@@ -193,6 +193,9 @@ void JobKeeper::keep() {
       }
       // It has said `ended` as its last act under the lock: this does not wait.
       search.thread.join();
+      // Where it goes on later it has waited for them since then.
+      if (search.wanted == db::JobState::kQueued)
+        absences_[it->first] = {search.device.name, needs_of_request(search.job.request), search.seen};
       it = searches_.erase(it);
     }
     lock.unlock();
@@ -261,6 +264,8 @@ void JobKeeper::start(db::Store& store, const db::ServedJob& job, DeviceClass de
   Search& search = *made;
   search.job = std::move(begun);
   search.device = std::move(device);
+  search.seen.wall_ms = store.now_ms();
+  if (const auto absence = absences_.extract(job.id)) search.seen = absence.mapped().seen;
   // One thread a search, for it waits in read(): searches are few (--searches), and simple to follow so.
   search.thread = std::thread([this, &search] {
     std::optional<db::Store> own;
@@ -390,7 +395,11 @@ std::optional<JobKeeper::Life> JobKeeper::live(Search& search, db::Store& store,
     life.ending =
         SearchServer(
             searcher.socket(), std::move(made.order), search.job, store, farm_, defaults::kSearchSilence,
-            settings_.kept_bytes ? settings_.kept_bytes(search.job.owner) : defaults::kKeptBytesOfOne)
+            settings_.kept_bytes ? settings_.kept_bytes(search.job.owner) : defaults::kKeptBytesOfOne,
+            [&] {
+              std::lock_guard looking(mutex_);
+              return is_given_up(search.seen);
+            })
             .serve();
     served = true;
   } catch (const QuotaError& error) {

@@ -44,6 +44,8 @@ struct KeeperSettings {
   uint64_t search_bytes = defaults::kSearchBytes;  // of a search's folder, besides what its model takes
   /// So long a search whose devices have gone keeps its place, while others could use it.
   std::chrono::milliseconds gives_way = defaults::kGivesWay;
+  /// So long a job that has begun waits for them; then it ends with what it has.
+  std::chrono::milliseconds waits_for_devices = defaults::kWaitsForDevices;
 };
 
 class JobKeeper {
@@ -89,13 +91,29 @@ class JobKeeper {
     std::string why;
   };
   using Choices = std::map<std::tuple<std::string, std::string, Properties>, Choice>;
+    bool is_damaged = false;  // the request: no device ever has what it wants
+    bool is_over = false;     // they have gone for good, and nothing can be built for them
 
   void keep();
+  /// When the devices of a job that has begun were last seen to measure; for people by the wall clock.
+  struct Seen {
+    std::chrono::steady_clock::time_point at = std::chrono::steady_clock::now();
+    int64_t wall_ms = 0;
+  };
+  /// One that is not searched, for want of them.
+  struct Absence {
+    std::string device_class;
+    Properties needs;
+    Seen seen;
+  };
   void watch_folders();
   void start_some(db::Store& store, bool woken);
   void tell_what_searches_wait_for(db::Store& store);
   void tell_that_places_are_taken(db::Store& store, std::map<std::string, std::vector<db::ServedJob>> queues,
                                   const FarmStatus& farm, Choices& known);
+  std::string what_it_waits_for(const std::string& devices, ClassSlots slots, const Seen& seen) const;
+  bool is_given_up(const Seen& seen) const;
+  void await_devices(db::Store& store, const db::ServedJob& job, Choice& choice);
   void free_a_place(db::Store& store, const FarmStatus& farm);
   void start(db::Store& store, const db::ServedJob& job, DeviceClass device);
   Choice find_device(const db::ServedJob& job, const FarmStatus& farm, Choices& known) const;
@@ -121,6 +139,7 @@ class JobKeeper {
   bool waits_for_fleet_ = false;                  // some job found no device then
   std::chrono::steady_clock::time_point told_{};  // what searches wait for
   std::thread thread_;
+  std::map<db::ServedJobId, Absence> absences_;   // of keep()'s thread
 };
 
 }  // namespace lathe::tracker

@@ -20,7 +20,7 @@ struct JobKeeper::Search {
   DeviceClass device;
   db::JobState wanted = db::JobState::kDone;  // else what it is stopped for; kRunning: the tracker ends
   Clock::time_point kill_at = Clock::time_point::max();  // it was asked to end, and has not
-  Clock::time_point ready_at = Clock::now();             // its devices were there when last looked
+  Seen seen;                                             // its devices, when last looked
   Clock::time_point over_at = Clock::time_point::max();  // its own time is: it ends by itself (Patience)
   pid_t pid = -1;
   uint64_t most_bytes = 0;  // of its folder

@@ -165,7 +165,8 @@ FarmStatus SearchLink::status() {
   return {.slots = answer.at("slots"),
           .unserved = answer.at("unserved"),
           .withheld = answer.at("withheld"),
-          .distrusts = answer.at("distrusts")};
+          .distrusts = answer.at("distrusts"),
+          .given_up = answer.at("given_up")};
 }
 
 void SearchLink::cancel(JobId) { call("cancel", json::object()); }

@@ -1,4 +1,5 @@
 // Which jobs are searched now: places of `--searches`, owners, and devices that are there or have gone.
+#include <fmt/chrono.h>
 #include <signal.h>
 
 #include <algorithm>
@@ -24,17 +25,59 @@ constexpr int kWaiting = 1'000'000;  // jobs in the queue that are looked at
 
 constexpr std::string_view kWaitsForDevices = "no worker of its devices, ";  // begins all that says so
 
-/// Nothing where the devices measure.
-std::string what_it_waits_for(const std::string& devices, ClassSlots slots) {
-  if (slots.answering > 0) return "";
-  if (slots.ready == 0) return fmt::format("{}{}, is ready", kWaitsForDevices, devices);
-  return fmt::format(
-      "{}{}, answers: each has let a lease pass its {} minutes, and has measured nothing since",
-      kWaitsForDevices, devices,
-      std::chrono::duration_cast<std::chrono::minutes>(defaults::kLeaseLimit).count());
+std::string date_text(int64_t wall_ms) {
+  return fmt::format("{:%Y-%m-%d %H:%M} UTC", fmt::gmtime(static_cast<std::time_t>(wall_ms / 1000)));
+}
+
+/// What it began with, as the database knows it; nothing where that knows none of them any more.
+std::optional<DeviceClass> known_device(db::Store& store, const db::ServedJob& job) {
+  std::optional<DeviceClass> found;
+  for (const auto& [id, device] : store.devices())
+    if (DeviceClass known = device_class_of(device.details); known.name == job.device_class)
+      found = std::move(known);
+  if (!found) return std::nullopt;
+  const std::string target = store.job(*job.job).target_name;
+  // As in find_device().
+  if (found->target != target) found->machine = "";
+  found->target = target;
+  return found;
 }
 
 }  // namespace
+
+/// Nothing where the devices measure.
+std::string JobKeeper::what_it_waits_for(const std::string& devices, ClassSlots slots,
+                                         const Seen& seen) const {
+  if (slots.answering > 0) return "";
+  const std::string until =
+      fmt::format(" (since {}; at {} the job ends with what it has)", date_text(seen.wall_ms),
+                  date_text(seen.wall_ms + settings_.waits_for_devices.count()));
+  if (slots.ready == 0) return fmt::format("{}{}, is ready{}", kWaitsForDevices, devices, until);
+  return fmt::format(
+      "{}{}, answers: each has let a lease pass its {} minutes, and has measured nothing since{}",
+      kWaitsForDevices, devices,
+      std::chrono::duration_cast<std::chrono::minutes>(defaults::kLeaseLimit).count(), until);
+}
+
+bool JobKeeper::is_given_up(const Seen& seen) const {
+  return Clock::now() - seen.at > settings_.waits_for_devices;
+}
+
+/// Times of two classes are never mixed: a job that has begun waits for its own, and where they stay away its
+/// search goes on without them, to end. REQUIRES: deciding_ is held; the job has begun.
+void JobKeeper::await_devices(db::Store& store, const db::ServedJob& job, Choice& choice) {
+  const auto [found, is_new] = absences_.try_emplace(job.id);
+  Absence& absence = found->second;
+  if (is_new) absence = {job.device_class, needs_of_request(job.request), {Clock::now(), store.now_ms()}};
+  if (choice.device) return;
+  choice.why = what_it_waits_for(job.device_class, {}, absence.seen);
+  if (!is_given_up(absence.seen)) return;
+  choice.device = known_device(store, job);
+  if (choice.device) return;
+  // An import into another database, say: nothing can be built for what is not known.
+  choice.is_over = true;
+  choice.why = fmt::format("its devices, {}, have gone, and the database knows none such", job.device_class);
+}
 
 /// Those that ran when a tracker ended go first; then whose owner has the fewest running; then by priority,
 /// and the oldest. REQUIRES: woken, or nothing changed but the fleet since the last call.
@@ -45,14 +88,16 @@ void JobKeeper::start_some(db::Store& store, bool woken) {
   Fleet fleet;
   for (const WorkerStatus& worker : farm.workers)
     fleet.push_back({worker.device, worker.backends, worker.slots});
-  if (!woken && fleet == fleet_) return;
+  const bool is_late = std::any_of(absences_.begin(), absences_.end(),
+                                   [&](const auto& one) { return is_given_up(one.second.seen); });
+  if (!woken && !is_late && fleet == fleet_) return;
   fleet_ = std::move(fleet);
   waits_for_fleet_ = false;
 
   std::lock_guard deciding(deciding_);
   std::map<std::string, size_t> running;                     // by owner
   std::map<std::string, std::vector<db::ServedJob>> queues;  // by owner; the next job is the last
-  std::set<db::ServedJobId> searched;
+  std::set<db::ServedJobId> searched, waiting;
   size_t free = 0;
   {
     std::lock_guard lock(mutex_);
@@ -68,7 +113,11 @@ void JobKeeper::start_some(db::Store& store, bool woken) {
   // was read; and what ended before had its last state before this reads it.
   for (const db::JobState state : {db::JobState::kRunning, db::JobState::kQueued})
     for (db::ServedJob& job : store.served_jobs({.state = state, .limit = kWaiting}))
-      if (!searched.contains(job.id)) queues[job.owner].push_back(std::move(job));
+      if (!searched.contains(job.id)) {
+        waiting.insert(job.id);
+        queues[job.owner].push_back(std::move(job));
+      }
+  std::erase_if(absences_, [&](const auto& one) { return !waiting.contains(one.first); });
   const auto rank = [](const db::ServedJob& job, size_t of_owner) {
     return std::tuple(job.state != db::JobState::kRunning, of_owner, -job.priority, job.id);
   };
@@ -87,7 +136,13 @@ void JobKeeper::start_some(db::Store& store, bool woken) {
     next->second.pop_back();
     if (next->second.empty()) queues.erase(next);
     Choice choice = find_device(job, farm, known);
+    if (job.job && !choice.is_ready && !choice.is_damaged) await_devices(store, job, choice);
     if (!choice.device) {
+      if (choice.is_over) {
+        store.set_served_state(job.id, db::JobState::kFailed, choice.why);
+        cancel_trials(store, job.id);
+        continue;
+      }
       waits_for_fleet_ = true;
       if (job.message != choice.why) store.set_served_state(job.id, job.state, choice.why);
       continue;
@@ -147,9 +202,9 @@ void JobKeeper::free_a_place(db::Store& store, const FarmStatus& farm) {
     for (const auto& [id, search] : searches_) {
       // A place is free already, or soon will be.
       if (search->ended || search->wanted != db::JobState::kDone) return;
-      if (search->ready_at >= since || Clock::now() >= search->over_at) continue;
+      if (search->seen.at >= since || Clock::now() >= search->over_at || is_given_up(search->seen)) continue;
       idle = id;
-      since = search->ready_at;
+      since = search->seen.at;
     }
   }
   if (!idle) return;
@@ -171,17 +226,21 @@ void JobKeeper::tell_what_searches_wait_for(db::Store& store) {
   std::map<db::ServedJobId, std::string> waiters;  // and what to say of them
   {
     std::lock_guard lock(mutex_);
-    if (searches_.empty()) return;
+    if (searches_.empty() && absences_.empty()) return;
   }
   const FarmStatus farm = farm_.status();
+  // Where there is no place for its search, they may have been there and gone again.
+  std::erase_if(absences_, [&](const auto& one) {
+    return slots_of(farm, one.second.device_class, one.second.needs).answering > 0;
+  });
   {
     std::lock_guard lock(mutex_);
     for (const auto& [id, search] : searches_) {
       if (search->ended) continue;
       const Properties needs = needs_of_request(search->job.request);
       const ClassSlots slots = slots_of(farm, search->device.name, needs);
-      if (slots.answering > 0) search->ready_at = Clock::now();
-      waiters[id] = what_it_waits_for(search->device.name, slots);
+      if (slots.answering > 0) search->seen = {Clock::now(), store.now_ms()};
+      waiters[id] = what_it_waits_for(search->device.name, slots, search->seen);
     }
   }
   if (waiters.empty()) return;
@@ -224,7 +283,7 @@ JobKeeper::Choice JobKeeper::find_device(const db::ServedJob& job, const FarmSta
     }
     return known.emplace(key, std::move(choice)).first->second;
   } catch (const Error& error) {
-    return {.device = std::nullopt, .why = error.what()};
+    return {.device = std::nullopt, .why = error.what(), .is_damaged = true};
   }
 }
 

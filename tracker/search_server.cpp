@@ -97,13 +97,15 @@ double operations_of(const std::string& text) {
 }  // namespace
 
 SearchServer::SearchServer(int socket, SearchOrder order, db::ServedJob job, db::Store& store,
-                           ServiceFarm& farm, std::chrono::seconds silence, uint64_t kept_bytes)
+                           ServiceFarm& farm, std::chrono::seconds silence, uint64_t kept_bytes,
+                           std::function<bool()> given_up)
     : socket_(socket),
       order_(std::move(order)),
       served_(std::move(job)),
       store_(store),
       farm_(farm),
       silence_(silence),
+      given_up_(std::move(given_up)),
       quota_(parse_job_request(order_.request), store_.stored_by(served_.id),
              room_beside(kept_bytes, store_.kept_by_owner(served_.owner, served_.id))) {
   // Of its last life.
@@ -211,7 +213,8 @@ json SearchServer::answer(const json& question) {
     return {{"slots", slots_of(status, served_.device_class, needs_of_request(served_.request)).ready},
             {"unserved", status.unserved},
             {"withheld", status.withheld},
-            {"distrusts", status.distrusts}};
+            {"distrusts", status.distrusts},
+            {"given_up", given_up_ && given_up_()}};
   }
   if (call == "cancel") {
     farm_.cancel(job);

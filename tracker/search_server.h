@@ -3,6 +3,7 @@
 #pragma once
 
 #include <chrono>
+#include <functional>
 #include <map>
 #include <nlohmann/json_fwd.hpp>
 #include <set>
@@ -27,10 +28,11 @@ class SearchServer {
  public:
   /// REQUIRES: store and farm outlive it; the thread's own store. `silence`: between two calls. Throws Error
   /// for an order whose request is none.
-  /// `kept_bytes`: what all jobs of the owner may keep in the database.
+  /// `kept_bytes`: what all jobs of the owner may keep in the database. `given_up`: its devices have gone,
+  /// and are not waited for any more; empty: they always are.
   SearchServer(int socket, SearchOrder order, db::ServedJob job, db::Store& store, ServiceFarm& farm,
                std::chrono::seconds silence = defaults::kSearchSilence,
-               uint64_t kept_bytes = defaults::kKeptBytesOfOne);
+               uint64_t kept_bytes = defaults::kKeptBytesOfOne, std::function<bool()> given_up = {});
   /// Nobody waits any more for a race that it began.
   ~SearchServer();
   SearchServer(const SearchServer&) = delete;
@@ -61,6 +63,7 @@ class SearchServer {
   db::Store& store_;
   ServiceFarm& farm_;
   const std::chrono::seconds silence_;
+  const std::function<bool()> given_up_;
   db::JobId job_ = 0;                           // of the search, once it has begun
   db::ChoiceKey model_;                         // of its builds
   std::map<db::WorkloadId, size_t> workloads_;  // with the bytes of their checkpoints

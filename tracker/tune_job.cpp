@@ -101,6 +101,7 @@ class FarmMeasurer final : public tuner::Measurer {
       // What is cancelled comes with no result, so nothing is waited for after this.
       farm_.cancel(static_cast<JobId>(job_));
       waiting_.clear();
+      given_up_ = farm_.status().given_up;
     }
     return answers;
   }
@@ -134,6 +135,7 @@ class FarmMeasurer final : public tuner::Measurer {
   const JobDisturbance& disturbance() const { return disturbance_; }
   const Patience& patience() const { return patience_; }
   size_t in_flight() const override { return waiting_.size() + recalled_.size(); }
+  bool has_given_up() const override { return given_up_; }
   // Twice what is measured at once: no device waits for the search to think.
   size_t capacity() const override {
     // At least 16, so that a farm without a worker yet has some work when the first comes; at most half of
@@ -195,7 +197,7 @@ class FarmMeasurer final : public tuner::Measurer {
   std::set<std::pair<size_t, std::string>> withdrawn_;  // tasks and fingerprints
   JobDisturbance disturbance_;
   std::chrono::steady_clock::time_point unserved_since_;
-  bool complained_ = false;
+  bool complained_ = false, given_up_ = false;
 };
 
 JobStart start_of(const TuneRequest& request, std::span<const tuner::Task> tasks) {

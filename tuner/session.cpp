@@ -95,6 +95,7 @@ struct Session::Impl {
     // Who stops comes first, then what was asked for, then what it may cost: of several reasons the first is
     // told.
     if (stop()) return Ending::kStopped;
+    if (measurer.has_given_up()) return Ending::kGivenUp;
     // 0 while a task has no time: then there is nothing to compare with a target or a gain.
     double model = sum_of(&TaskState::best_seconds);
     if (model > 0 && model <= options.target_seconds) return Ending::kTarget;
@@ -168,7 +169,10 @@ struct Session::Impl {
 
   /// Who stops does not wait: what is in flight stays open for the job to be resumed.
   bool is_over(const std::function<bool()>& stop) {
-    if (stop()) ending = Ending::kStopped;
+    if (stop())
+      ending = Ending::kStopped;
+    else if (measurer.has_given_up())  // whatever it was waiting for the last answers of
+      ending = Ending::kGivenUp;
     return ending && (ending == Ending::kStopped || open.empty());
   }
 

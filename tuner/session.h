@@ -57,6 +57,8 @@ class Measurer {
   virtual size_t in_flight() const = 0;
   /// How many candidates in flight keep all workers busy.
   virtual size_t capacity() const = 0;
+  /// Nobody is waited for any more who could measure: what was in flight will not be answered.
+  virtual bool has_given_up() const { return false; }
 };
 
 struct SessionOptions {
@@ -76,6 +78,7 @@ enum class Ending : uint8_t {
   kTarget,     // the model is as fast as was asked for
   kExhausted,  // no task has a candidate left
   kNoGain,     // no round is expected to gain what it costs
+  kGivenUp,    // the measurer has
 };
 
 struct TaskState {

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <charconv>
 #include <chrono>
+#include <cmath>
 #include <climits>
 #include <filesystem>
 #include <iterator>
@@ -41,6 +42,7 @@ struct TrackerFlags {
   std::string listen = defaults::kTrackerEndpoint, database, key, allow;
   std::string http, principals, certificate, certificate_key, files, artifacts;
   int64_t searches = 4, models_gib = defaults::kModelStoreBytes >> 30;
+  double device_wait = std::chrono::duration<double>(defaults::kWaitsForDevices).count();
   bool standby = false;
 };
 
@@ -155,7 +157,9 @@ tracker::KeeperSettings keeper_settings(const TrackerFlags& flags, tracker::Prin
           .resolve_target = [](const std::string& text) { return to_text(codegen::resolve_target(text)); },
           .lacking = lacking_features,
           .log = log_line,
-          .kept_bytes = [&principals](const std::string& owner) { return principals.kept_bytes(owner); }};
+          .kept_bytes = [&principals](const std::string& owner) { return principals.kept_bytes(owner); },
+          .waits_for_devices = std::chrono::milliseconds(
+              std::llround(1000 * std::min(flags.device_wait, defaults::kMostSeconds)))};
 }
 
 /// What can be said of a job before its model is read.
@@ -256,6 +260,9 @@ int tracker_command(Flags& flags) {
             "[slots=16] [names=PATTERN]; read again when it changes");
   flags.add("--tls-certificate FILE", given.certificate,
             "file with a certificate chain (PEM): --http serves https");
+  flags.add_duration(
+      "--device-wait", given.device_wait,
+      "a job whose devices have all gone waits so long for them, and ends then with what it has");
   flags.add("--tls-key FILE", given.certificate_key, "file with its private key (PEM)");
   flags.add("--files DIR", given.files, "folder for uploaded models and results (beside the database)");
   flags.add(

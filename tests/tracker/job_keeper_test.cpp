@@ -2,6 +2,7 @@
 #include "tracker/job_keeper.h"
 
 #include <fmt/core.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -392,7 +393,9 @@ TEST(JobKeeper, SaysWhenTheDevicesOfASearchHaveGone) {
   ASSERT_TRUE(soon([&] { return office.state() == db::JobState::kRunning; }));
   office.farm.empty = true;
   ASSERT_TRUE(soon([&] { return !office.now().message.empty(); }));
-  EXPECT_EQ(office.now().message, "no worker of its devices, m, 1 core, is ready");
+  EXPECT_THAT(office.now().message,
+              testing::MatchesRegex(R"(no worker of its devices, m, 1 core, is ready \(since \S+ \S+ UTC; )"
+                                    R"(at \S+ \S+ UTC the job ends with what it has\))"));
   EXPECT_EQ(office.state(), db::JobState::kRunning);
   office.farm.empty = false;
   EXPECT_TRUE(soon([&] { return office.now().message.empty(); }));
@@ -442,14 +445,59 @@ TEST(JobKeeper, HasASearchWithoutDevicesGiveWay) {
 }
 
 /// Nor does one whose devices take leases and never answer, which says so.
+/// Half searched, of devices that have left meanwhile: the database knows what they were.
+struct HalfSearched {
+  TemporaryFolder folder;
+  SilentFarm farm;
+  db::Store store{folder / "tuning.db"};
+  db::ServedJobId id =
+      store.add_served_job({.owner = "alice", .model_name = "net", .request = kTenTrials}).id;
+  std::optional<JobKeeper> keeper;
+
+  HalfSearched(bool is_known, const char* searcher) {
+    farm.empty = farm.has_another = true;
+    if (is_known)
+      store.add_device({.model = "m",
+                        .architecture = "x86_64",
+                        .cores = 1,
+                        .details = R"({"model": "m", "cores": 1, "architecture": "x86_64"})"});
+    store.set_served_device_class(id, "m, 1 core");
+    store.set_served_search(id, store.create_job({.target = store.add_target({.name = "cpu:x"})}));
+    keeper.emplace(KeeperSettings{.database = folder / "tuning.db",
+                                  .folder = folder / "files",
+                                  .searcher = {"/bin/sh", "-c", searcher},
+                                  .waits_for_devices = 2s},
+                   farm);
+  }
+  db::ServedJob job() { return store.served_job(id); }
+};
+
+/// It never goes on with others, nor waits for ever: its search is started to build what it has.
+TEST(JobKeeper, EndsAJobWhoseDevicesStayAway) {
+  HalfSearched half(true, "exec sleep 600");
+  ASSERT_TRUE(soon([&] { return !half.job().message.empty(); }));
+  EXPECT_THAT(half.job().message,
+              testing::StartsWith("no worker of its devices, m, 1 core, is ready (since "));
+  EXPECT_EQ(half.job().state, db::JobState::kQueued);
+  ASSERT_TRUE(soon([&] { return half.job().state == db::JobState::kRunning; }));
+  EXPECT_EQ(half.job().device_class, "m, 1 core");
+}
+
+TEST(JobKeeper, FailsAJobOfDevicesThatNobodyKnows) {
+  HalfSearched half(false, "exec sleep 600");
+  ASSERT_TRUE(soon([&] { return half.job().state == db::JobState::kFailed; }));
+  EXPECT_EQ(half.job().message, "its devices, m, 1 core, have gone, and the database knows none such");
+  EXPECT_TRUE(soon([&] { return half.farm.cancelled > 0; }));
+}
+
 TEST(JobKeeper, HasASearchOfMuteDevicesGiveWay) {
   OneSearch one;
   ASSERT_TRUE(soon([&] { return one.job(one.first).state == db::JobState::kRunning; }));
   one.farm.mute = true;
   ASSERT_TRUE(soon([&] { return !one.job(one.first).message.empty(); }));
-  EXPECT_EQ(one.job(one.first).message,
-            "no worker of its devices, m, 1 core, answers: each has let a lease pass its 5 minutes, and has "
-            "measured nothing since");
+  EXPECT_THAT(one.job(one.first).message,
+              testing::MatchesRegex("no worker of its devices, m, 1 core, answers: each has let a lease pass "
+                                    "its 5 minutes, and has measured nothing since \\(since .* UTC; .*\\)"));
   one.farm.mute = false;
   ASSERT_TRUE(soon([&] { return one.job(one.first).message.empty(); }));
   one.farm.has_another = one.farm.mute = true;

@@ -6,6 +6,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <string>
 #include <thread>
 #include <vector>
@@ -82,6 +83,7 @@ struct Desk {
   std::thread thread;
   SearchEnding ending;
   std::string error;
+  std::atomic<bool> given_up{false};
 
   /// `told`: bytes of what an earlier life of the searcher told of.
   explicit Desk(size_t told = 0, uint64_t kept_bytes = defaults::kKeptBytesOfOne,
@@ -92,9 +94,10 @@ struct Desk {
     thread = std::thread([this, kept_bytes] {
       try {
         db::Store own(folder / "tuning.db");
-        ending = SearchServer(ends[1], {.request = kRequest, .target = kTarget, .folder = folder.path()}, job,
-                              own, farm, defaults::kSearchSilence, kept_bytes)
-                     .serve();
+        ending =
+            SearchServer(ends[1], {.request = kRequest, .target = kTarget, .folder = folder.path()}, job, own,
+                         farm, defaults::kSearchSilence, kept_bytes, [this] { return given_up.load(); })
+                .serve();
       } catch (const Error& caught) {
         error = caught.what();
       }

@@ -88,6 +88,16 @@ TEST(SearchServer, TellsOfTheSlotsOfItsOwnDevices) {
   EXPECT_EQ(slots_of(farm, "m, 1 core", {{"memory", {2}}}).ready, 0u);
 }
 
+/// Who asks for the farm's state learns whether anybody is waited for.
+TEST(SearchServer, SaysThatItsDevicesAreGivenUp) {
+  Desk desk;
+  SearchLink link(desk.ends[0]);
+  link.begin(start_of("a workload"));
+  EXPECT_FALSE(link.status().given_up);
+  desk.given_up = true;
+  EXPECT_TRUE(link.status().given_up);
+}
+
 TEST(SearchServer, AnswersWhatASearchReads) {
   Desk desk;
   SearchLink link(desk.ends[0]);

@@ -27,7 +27,7 @@ class SilentFarm final : public FarmClient {
     return {};
   }
   size_t in_flight(JobId) override { return cancelled > obeys ? 0 : trials; }
-  FarmStatus status() override { return {.unserved = unserved}; }
+  FarmStatus status() override { return {.unserved = unserved, .given_up = given_up}; }
   void cancel(JobId) override {
     ++cancelled;
     polls_at.push_back(polls);
@@ -38,6 +38,7 @@ class SilentFarm final : public FarmClient {
   size_t polls = 0;
   std::vector<size_t> polls_at;  // each cancellation
   std::vector<std::string> unserved;
+  bool given_up = false;
 };
 
 TuneResult tune(
@@ -71,6 +72,17 @@ TEST(TuneJobPatience, WaitsOnceForWorkersThatAreGone) {
   tune(farm, 0.3);
   ASSERT_EQ(farm.cancelled, 2) << "by the search, and by the confirmations";
   EXPECT_LE(farm.polls_at[1] - farm.polls_at[0], 1u) << "its patience would take twenty";
+}
+
+/// One without a limit of time would wait for ever.
+TEST(TuneJobPatience, EndsWhenTheFarmHasGivenUp) {
+  SilentFarm farm;
+  farm.given_up = true;
+  farm.obeys = 1;
+  const TuneResult result = tune(farm, 0, [&] { return farm.polls > 500; });
+  EXPECT_FALSE(result.interrupted);
+  EXPECT_EQ(result.status.ending, tuner::Ending::kGivenUp);
+  EXPECT_EQ(farm.cancelled, 2) << "what waits is for nobody, of the search and of the confirmations";
 }
 
 TEST(TuneJobPatience, SaysWhatNoWorkerCanRunAndStopsWithoutWaiting) {
