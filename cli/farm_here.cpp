@@ -6,6 +6,7 @@
 
 #include "cli/exit_codes.h"
 #include "cli/keys.h"
+#include "core/support/descriptors.h"
 #include "core/support/error.h"
 #include "core/support/unfit.h"
 #include "tracker/farm.h"
@@ -34,6 +35,7 @@ std::vector<std::string> admit_workers(const FarmPlace& place, const std::string
 }  // namespace
 
 FarmHere::FarmHere(const FarmPlace& place, std::optional<db::JobId> resumed) : alone_(place.listen.empty()) {
+  require_descriptors();
   tracker::TrackerSettings settings;
   settings.endpoint = place.listen.empty() ? "ipc://" + (folder_ / "tracker") : place.listen;
   settings.open_journal = [path = place.database, only = static_cast<tracker::JobId>(resumed.value_or(0))] {

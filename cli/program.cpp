@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <csignal>
 #include <cstdio>
 #include <new>
 #include <nlohmann/json.hpp>
@@ -89,6 +90,9 @@ int run_command(const std::vector<std::string>& arguments) {
 }
 
 int exit_code_of(const std::function<int()>& body) {
+  // A limit on the size of files (ulimit -f) is a full disk like any other: whoever writes is told so by
+  // errno.
+  std::signal(SIGXFSZ, SIG_IGN);
   // From the special to the general: Unfit, DiskFullError and ServiceError are Errors. What is none of these
   // is a bug of ours and aborts, with a core file for whoever looks.
   try {

@@ -31,8 +31,11 @@ std::string immutable_uri(const std::string& path) {
 }
 
 /// A quota or a limit on file sizes shows as a failed write.
-/// RLIMIT_FSIZE gives EFBIG and a quota EDQUOT, which SQLite both reports as IOERR_WRITE.
-bool is_disk_full(int code) { return code == SQLITE_FULL || code == SQLITE_IOERR_WRITE; }
+/// RLIMIT_FSIZE gives EFBIG and a quota EDQUOT, which SQLite both reports as IOERR_WRITE; of the log's index
+/// as IOERR_SHMSIZE, whatever the reason.
+bool is_disk_full(int code) {
+  return code == SQLITE_FULL || code == SQLITE_IOERR_WRITE || code == SQLITE_IOERR_SHMSIZE;
+}
 
 /// Of a text its bytes, as servers have it; SQLite has none before 3.43.
 void octet_length(sqlite3_context* context, int, sqlite3_value** values) {

@@ -11,6 +11,7 @@
 #include <csignal>
 #include <optional>
 
+#include "core/support/descriptors.h"
 #include "core/support/private_file.h"
 #include "core/support/service_error.h"
 #include "core/support/unfit.h"
@@ -265,6 +266,9 @@ class Worker {
 
 }  // namespace
 
-void serve(const WorkerSettings& settings) { Worker(settings).serve(); }
+void serve(const WorkerSettings& settings) {
+  require_descriptors();
+  Worker(settings).serve();
+}
 
 }  // namespace lathe::worker

@@ -2,7 +2,6 @@
 // database.
 #include "tracker/tracker.h"
 
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -22,6 +21,7 @@
 #include "cli/messages.h"
 #include "core/codegen/host_target.h"
 #include "core/models/zoo.h"
+#include "core/support/descriptors.h"
 #include "core/support/error.h"
 #include "core/support/loopback.h"
 #include "core/support/service_error.h"
@@ -63,15 +63,6 @@ class StatusLine {
 };
 
 void log_line(const std::string& line) { say("{}", line); }
-
-/// Each worker and each user takes one or more. What a process may have at first, 1024 mostly, is for
-/// programs that call select(2).
-void take_all_descriptors() {
-  rlimit descriptors{};
-  if (getrlimit(RLIMIT_NOFILE, &descriptors) != 0) return;
-  descriptors.rlim_cur = descriptors.rlim_max;
-  setrlimit(RLIMIT_NOFILE, &descriptors);
-}
 
 /// HOST:PORT, where HOST may be * and [::1] is one.
 http::Settings http_place(const std::string& text) {
@@ -294,6 +285,8 @@ int tracker_command(Flags& flags) {
   take_all_descriptors();
   // Before the tracker: an early Ctrl-C ends it in good order, too.
   InterruptScope interrupt;
+  require_descriptors();
+  // Each worker and each user takes one or more.
   // Of one database one tracker at a time.
   for (Standby standby(given.standby); !interrupt.interrupted();) {
     try {

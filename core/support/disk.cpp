@@ -22,7 +22,7 @@ namespace {
 }
 }  // namespace
 
-bool says_full(int error) { return error == ENOSPC || error == EDQUOT; }
+bool says_full(int error) { return error == ENOSPC || error == EDQUOT || error == EFBIG; }
 
 void fail_to_write(const std::string& path, int error) {
   fail_for(error, fmt::format("cannot write {}: {}", path, std::strerror(error)));

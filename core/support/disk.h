@@ -5,8 +5,8 @@
 
 namespace lathe {
 
-/// Whether an `errno` says that the disk or the quota is full: the machine's fault, which no other flag
-/// mends.
+/// Whether an `errno` says that the disk or the quota is full, or that files may have no more (`ulimit -f`):
+/// the machine's fault, which no other flag mends.
 bool says_full(int error);
 
 /// Throws "cannot write PATH: reason" for an `errno`: Unfit where that says_full(), else Error.

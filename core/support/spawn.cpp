@@ -108,6 +108,12 @@ struct Attributes {
       sigemptyset(&none);
       posix_spawnattr_setsigmask(&attributes, &none);
     }
+    // What this program ignores ends the child of another program, or a sandbox, as it always does.
+    flags |= POSIX_SPAWN_SETSIGDEF;
+    sigset_t usual;
+    sigemptyset(&usual);
+    sigaddset(&usual, SIGXFSZ);
+    posix_spawnattr_setsigdefault(&attributes, &usual);
     posix_spawnattr_setflags(&attributes, static_cast<short>(flags));
   }
   ~Attributes() { posix_spawnattr_destroy(&attributes); }

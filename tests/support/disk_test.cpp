@@ -10,7 +10,7 @@ namespace lathe {
 namespace {
 
 TEST(FailToWrite, AFullDiskIsTheMachines) {
-  for (const int full : {ENOSPC, EDQUOT}) EXPECT_THROW(fail_to_write("x", full), Unfit);
+  for (const int full : {ENOSPC, EDQUOT, EFBIG}) EXPECT_THROW(fail_to_write("x", full), Unfit);
   try {
     fail_to_write("x", EACCES);
   } catch (const Unfit&) {

@@ -30,6 +30,19 @@ TEST(Spawn, PassesArgumentsAndEndsAsTheChildDoes) {
   EXPECT_EQ(exit_code_of(shell("test \"$0\" = 'its name' && exit 7")), 7);
 }
 
+/// What this program ignores, as `tune` does to be told by errno.
+TEST(Spawn, EndsAChildWhoseFileIsTooLong) {
+  const TemporaryFolder folder;
+  ChildProgram child = shell("ulimit -f 1; exec head -c 1M /dev/zero");
+  child.files = {{1, folder / "out"}};
+  const auto before = signal(SIGXFSZ, SIG_IGN);
+  int status = 0;
+  EXPECT_GT(waitpid(spawn(child), &status, 0), 0);
+  signal(SIGXFSZ, before);
+  EXPECT_TRUE(WIFSIGNALED(status));
+  EXPECT_EQ(WTERMSIG(status), SIGXFSZ);
+}
+
 TEST(Spawn, OpensFiles) {
   const TemporaryFolder folder;
   write_file(folder / "in", "what is read");
