@@ -338,13 +338,24 @@ bool JobKeeper::run_once(Search& search, db::Store& store) {
   remove_folder(its_folder);
   const RemovedFolder removed{its_folder};
   fs::create_directories(its_folder);
-  std::optional<Life> life = live(search, store, prepare_order(search, store));
+  Order made = prepare_order(search, store);
+  // Its searcher would fail for good, for what its owner can mend.
+  if (const std::string& file = made.order.file; !file.empty() && !fs::exists(file)) {
+    store.set_served_state(search.job.id, db::JobState::kStopped,
+                           fmt::format("the tracker has lost its model, {}: submit that again, which uploads "
+                                       "it, and resume this job, or cancel it",
+                                       fs::path(file).filename().string()));
+    return true;
+  }
+  std::optional<Life> life = live(search, store, std::move(made));
   if (!life) {
     count_log(log_file(job_folder(search.job.uuid)), search.job.id, store);
     return true;
   }
   if (!search.excess.empty()) life->excess = search.excess;
   if (life->ours && life->excess.empty()) std::rethrow_exception(life->ours);
+  // Whatever the search has failed with, it was not its fault, and the job goes on with the next tracker.
+  require_folder();
   return settle(search.job, store, *life);
 }
 

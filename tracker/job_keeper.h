@@ -63,6 +63,8 @@ class JobKeeper {
   bool pause(db::ServedJobId id);
   bool resume(db::ServedJobId id);
 
+  /// Throws db::DatabaseError when its folder has gone: no search can end well.
+  void require_folder() const { folder_.require_held(); }
   std::string job_folder(const std::string& uuid) const;
   /// Where an uploaded model lies, under the digest of its bytes.
   std::string blob_path(const std::string& digest) const;
@@ -89,12 +91,10 @@ class JobKeeper {
     std::optional<DeviceClass> device;
     bool is_ready = false;  // some of its devices take leases now
     std::string why;
-  };
-  using Choices = std::map<std::tuple<std::string, std::string, Properties>, Choice>;
     bool is_damaged = false;  // the request: no device ever has what it wants
     bool is_over = false;     // they have gone for good, and nothing can be built for them
-
-  void keep();
+  };
+  using Choices = std::map<std::tuple<std::string, std::string, Properties>, Choice>;
   /// When the devices of a job that has begun were last seen to measure; for people by the wall clock.
   struct Seen {
     std::chrono::steady_clock::time_point at = std::chrono::steady_clock::now();
@@ -106,14 +106,16 @@ class JobKeeper {
     Properties needs;
     Seen seen;
   };
+
+  void keep();
   void watch_folders();
   void start_some(db::Store& store, bool woken);
   void tell_what_searches_wait_for(db::Store& store);
-  void tell_that_places_are_taken(db::Store& store, std::map<std::string, std::vector<db::ServedJob>> queues,
-                                  const FarmStatus& farm, Choices& known);
   std::string what_it_waits_for(const std::string& devices, ClassSlots slots, const Seen& seen) const;
   bool is_given_up(const Seen& seen) const;
   void await_devices(db::Store& store, const db::ServedJob& job, Choice& choice);
+  void tell_that_places_are_taken(db::Store& store, std::map<std::string, std::vector<db::ServedJob>> queues,
+                                  const FarmStatus& farm, Choices& known);
   void free_a_place(db::Store& store, const FarmStatus& farm);
   void start(db::Store& store, const db::ServedJob& job, DeviceClass device);
   Choice find_device(const db::ServedJob& job, const FarmStatus& farm, Choices& known) const;
@@ -137,9 +139,9 @@ class JobKeeper {
   std::map<db::ServedJobId, std::unique_ptr<Search>> searches_;
   Fleet fleet_;                                   // of the last look; of keep()'s thread
   bool waits_for_fleet_ = false;                  // some job found no device then
+  std::map<db::ServedJobId, Absence> absences_;   // of keep()'s thread
   std::chrono::steady_clock::time_point told_{};  // what searches wait for
   std::thread thread_;
-  std::map<db::ServedJobId, Absence> absences_;   // of keep()'s thread
 };
 
 }  // namespace lathe::tracker

@@ -20,7 +20,11 @@ class FolderInUse {
   FolderInUse(const FolderInUse&) = delete;
   FolderInUse& operator=(const FolderInUse&) = delete;
 
+  /// Throws db::DatabaseError when somebody has removed it, or its lock, and another process could have it.
+  void require_held() const;
+
  private:
+  const std::string path_;
   int descriptor_ = -1;
 };
 

@@ -197,6 +197,8 @@ class Service {
                          server_->port()));
   }
 
+  void require_folder() const { keeper_.require_folder(); }
+
  private:
   tracker::JobKeeper keeper_;
   tracker::Api api_;
@@ -213,6 +215,7 @@ void serve(const TrackerFlags& flags, const tracker::TrackerSettings& settings,
   StatusLine line;
   while (!interrupt.interrupted()) {
     line.show(tracker.status());
+    if (service) service->require_folder();
     std::this_thread::sleep_for(std::chrono::milliseconds(500));
   }
 }

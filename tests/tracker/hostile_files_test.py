@@ -8,6 +8,7 @@ import hashlib
 import json
 import os
 import re
+import resource
 import shutil
 import sqlite3
 import subprocess
@@ -268,6 +269,61 @@ def full_disks(folder):
     check(outcomes == [(None,)], f"of a machine without room trials end as {outcomes}")
 
 
+def few_means(folder):
+    """Limits of the process (ulimit): on the size of files, as a full disk; on how many are open, as no machine to work on. One
+    message, exit code 4, and what was recorded is there."""
+    with open(f"{folder}/m.relay", "w") as file:
+        file.write("def @main(%x: Tensor[(1, 4), float32]) -> Tensor[(1, 4), float32] { nn.relu(%x) }\n")
+    job = f"--model {folder}/m.relay --threads 1 --trials 1 --quiet --db {folder}/t.db --out {folder}/out"
+    run(*job.split())
+    few = "files and sockets open, and needs"
+    for limit, most, words, said in (
+            (resource.RLIMIT_FSIZE, 4096, job, f"database {folder}/t.db can't grow"),
+            (resource.RLIMIT_FSIZE, 65536, f"db backup {folder}/copy.db --db {folder}/t.db", f"{folder}/copy.db"),
+            (resource.RLIMIT_FSIZE, 4096, f"man --out {folder}/man", "File too large"),
+            (resource.RLIMIT_NOFILE, 8, job, few), (resource.RLIMIT_NOFILE, 20, job, few),
+            (resource.RLIMIT_NOFILE, 20, f"worker --tracker ipc://{folder}/none", few),
+            (resource.RLIMIT_NOFILE, 20, f"tracker --db {folder}/t.db --listen ipc://{folder}/s", few)):
+        done = subprocess.run([TUNE, *words.split()], capture_output=True, text=True, timeout=100,
+                              preexec_fn=lambda limit=limit, most=most: resource.setrlimit(limit, (most, most)))
+        last = done.stderr.splitlines()[-1:]
+        check(done.returncode == 4 and last and last[0].startswith("error: ") and said in last[0],
+              f"with {most} of limit {limit} tune {words}: {done.returncode} {done.stderr}")
+    with sqlite3.connect(f"{folder}/t.db") as database:
+        check(database.execute("PRAGMA integrity_check").fetchall() == [("ok",)], "the database is damaged")
+        check(database.execute("SELECT count(*) FROM measurement").fetchone()[0] > 0, "what was recorded is gone")
+
+
+def files_that_go(folder):
+    """The folder of a tracker's files is removed under it: it ends before a search fails for that; its jobs go on with the next
+    tracker, and one whose model went with it says what to do."""
+    with open(f"{folder}/m.relay", "w") as file:
+        file.write("def @main(%x: Tensor[(1, 4), float32]) -> Tensor[(1, 4), float32] { nn.relu(%x) }\n")
+    with Tracker(folder) as tracker:
+        address = f"http://127.0.0.1:{tracker.port}"
+        jobs = [run("submit", "--tracker", address, "--model", model, "--trials", "1") for model in ("dqn", f"{folder}/m.relay")]
+        shutil.rmtree(tracker.path("tuning.db-files"))
+        code = wait_for("the tracker's end", lambda: tracker.process.poll())
+        check(code == 5, f"without its files a tracker ends with {code}")
+        with open(tracker.path("log")) as log:
+            check("was removed, or emptied, while this tracker uses it" in log.read(), "it does not say why")
+        tracker.start()
+        check([tracker.call("GET", f"/v1/jobs/{job}")[1]["state"] for job in jobs] == ["queued", "queued"], "a job is lost")
+        worker = subprocess.Popen([TUNE, "worker", "--tracker", tracker.listen], stderr=subprocess.DEVNULL)
+        try:
+            stopped = wait_for("the job without its model",
+                               lambda: (job := tracker.call("GET", f"/v1/jobs/{jobs[1]}")[1])["state"] == "stopped" and job)
+            check("lost its model, m.relay: submit that again" in stopped["message"], f"it says {stopped['message']}")
+            run("cancel", "--tracker", address, jobs[0])
+            again = run("submit", "--tracker", address, "--model", f"{folder}/m.relay", "--trials", "2")
+            run("resume", "--tracker", address, jobs[1])
+            for job in (jobs[1], again):
+                wait_for("the jobs' end", lambda job=job: tracker.call("GET", f"/v1/jobs/{job}")[1]["state"] == "done")
+        finally:
+            worker.terminate()
+            worker.wait(30)
+
+
 def deep_models(folder):
     """A model whose text nests without end."""
     deep = 200000
@@ -287,7 +343,8 @@ def deep_models(folder):
 
 def main():
     attacks = (code_in_a_database, strange_principals, packs_that_are_none, names_in_a_database, a_damaged_job,
-               files_of_two_trackers, models_of_others, read_only_folders, a_database_that_goes, full_disks, deep_models)
+               files_of_two_trackers, models_of_others, read_only_folders, a_database_that_goes, full_disks,
+               few_means, files_that_go, deep_models)
     for attack in attacks:
         with tempfile.TemporaryDirectory() as folder:
             attack(folder)

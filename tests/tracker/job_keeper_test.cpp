@@ -185,8 +185,9 @@ TEST(JobKeeper, CountsWhatTheDatabaseRefusesAsACrash) {
 /// What it leaves in its folder costs it its own lives, and is not taken for a trouble of the disk that may
 /// pass.
 TEST(JobKeeper, IsNotHeldUpByWhatASearcherLeaves) {
-  Office office({PYTHON, OBSTRUCTING_SEARCHER},
-                {.request = to_json({.model = "net.onnx", .model_digest = kDigest, .trials = 10})});
+  Office office(
+      {PYTHON, OBSTRUCTING_SEARCHER},
+      {.request = to_json({.model = "net.onnx", .model_digest = kDigest, .trials = 10}), .model_bytes = 1});
   EXPECT_TRUE(soon([&] { return office.state() == db::JobState::kFailed; }));
   EXPECT_EQ(office.now().crashes, 3);
   EXPECT_TRUE(std::filesystem::is_regular_file(office.keeper->job_folder(office.job.uuid) + "/search.log"));
@@ -444,7 +445,6 @@ TEST(JobKeeper, HasASearchWithoutDevicesGiveWay) {
   EXPECT_TRUE(soon([&] { return one.job(one.first).state == db::JobState::kRunning; }));
 }
 
-/// Nor does one whose devices take leases and never answer, which says so.
 /// Half searched, of devices that have left meanwhile: the database knows what they were.
 struct HalfSearched {
   TemporaryFolder folder;
@@ -490,6 +490,7 @@ TEST(JobKeeper, FailsAJobOfDevicesThatNobodyKnows) {
   EXPECT_TRUE(soon([&] { return half.farm.cancelled > 0; }));
 }
 
+/// Nor does one whose devices take leases and never answer, which says so.
 TEST(JobKeeper, HasASearchOfMuteDevicesGiveWay) {
   OneSearch one;
   ASSERT_TRUE(soon([&] { return one.job(one.first).state == db::JobState::kRunning; }));
@@ -531,6 +532,36 @@ TEST(JobKeeper, IsAskedToResumeWhatItsOwnerHasRoomFor) {
   const http::Response refused = resume();
   EXPECT_EQ(refused.status, 413);
   EXPECT_NE(refused.body.find("the jobs of alice keep 1.0 GiB"), std::string::npos) << refused.body;
+}
+
+/// What a search fails with, once somebody has removed the folder that it works in, is not its fault.
+TEST(JobKeeper, BlamesNoJobForAFolderThatWasRemoved) {
+  TemporaryFolder folder;
+  SilentFarm farm;
+  db::Store store(folder / "tuning.db");
+  const auto job = store.add_served_job({.owner = "alice", .model_name = "net", .request = kTenTrials}).id;
+  std::atomic<bool> said = false;
+  JobKeeper keeper(
+      {.database = folder / "tuning.db",
+       .folder = folder / "files",
+       .searcher = {"/bin/sh", "-c", "sleep 2; echo 'error: cannot write net.lathe' >&2; exit 2"},
+       .log = [&](const std::string& line) { said = said || line.ends_with("the next one"); }},
+      farm);
+  ASSERT_TRUE(soon([&] { return store.served_job(job).state == db::JobState::kRunning; }));
+  EXPECT_NO_THROW(keeper.require_folder());
+  std::filesystem::remove_all(folder / "files");
+  EXPECT_THROW(keeper.require_folder(), db::DatabaseError);
+  EXPECT_TRUE(soon([&] { return said || db::is_final(store.served_job(job).state); }));
+  EXPECT_EQ(store.served_job(job).state, db::JobState::kRunning) << "the next tracker takes it up";
+}
+
+/// Its owner can upload it again; a search would only fail.
+TEST(JobKeeper, StopsAJobWhoseModelWasRemoved) {
+  Office office(shell("exit 2"),
+                {.request = to_json({.model = "net.onnx", .model_digest = kDigest, .trials = 10})});
+  ASSERT_TRUE(soon([&] { return office.state() != db::JobState::kQueued && !office.now().message.empty(); }));
+  EXPECT_EQ(office.state(), db::JobState::kStopped);
+  EXPECT_THAT(office.now().message, testing::StartsWith("the tracker has lost its model, net.onnx: submit"));
 }
 
 /// One whose time is over ends by itself, with what it has.
