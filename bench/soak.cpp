@@ -23,6 +23,7 @@
 #include "bench/flags.h"
 #include "cli/keys.h"
 #include "core/support/digest.h"
+#include "core/support/disk.h"
 #include "core/support/error.h"
 #include "core/support/temporary_folder.h"
 #include "db/store.h"
@@ -196,7 +197,7 @@ int run(int argc, char** argv) {
   Flags flags("Does a tracker stay as it is?");
   flags.add_duration("--time", settings.seconds, 10.0, 1e6, "how long: 60s, 10m, 8h");
   flags.add("--workers", settings.workers, 1, 1000, "simulated ones");
-  flags.add("--folder", settings.folder, "of the database: on the disk that counts");
+  flags.add("--folder", settings.folder, "of the database, an empty one: on the disk that counts");
   flags.add("--serve", settings.serve, "the tracker's process");
   flags.hide("--serve");
   flags.add("--json", json, "print a JSON object");
@@ -204,6 +205,10 @@ int run(int argc, char** argv) {
   if (!settings.serve.empty()) return serve(settings.folder, settings.serve);
   std::optional<TemporaryFolder> folder;
   if (settings.folder.empty()) settings.folder = folder.emplace().path();
+  make_folder(settings.folder);
+  // A farm that is there already, a soak's or somebody's, has keys and trials that would count as this one's.
+  if (!std::filesystem::is_empty(settings.folder))
+    fail("--folder {}: it is not empty; a farm of its own is made there", settings.folder);
   const nlohmann::json report = Soak(settings).run();
   if (json)
     fmt::print("{}\n", report.dump(1));
