@@ -247,10 +247,25 @@ gate::Report run(const std::vector<gate::Unit>& units, const GateFlags& flags) {
   return report;
 }
 
-/// So that a misspelt path is told before the minutes of measuring.
-void require_folder(const std::string& file) {
-  const std::string folder = fs::path(file).parent_path();
-  if (!folder.empty() && !is_folder(folder)) fail("cannot write {}: there is no folder {}", file, folder);
+/// So that a misspelt path is told before the minutes of measuring, and no report takes the place of what is
+/// compared, or of another one.
+void require_places(const GateFlags& flags, const std::vector<gate::Unit>& units) {
+  std::vector<std::string> read = {flags.baseline, flags.candidate, flags.database};
+  for (const gate::Unit& unit : units)
+    for (const gate::Side& side : {unit.baseline, unit.candidate}) read.push_back(side.file);
+  const std::string reports[] = {flags.junit, flags.sarif, flags.markdown, flags.history};
+  std::set<fs::path> places;
+  std::error_code none;
+  for (const std::string& file : reports) {
+    if (file.empty()) continue;
+    const std::string folder = fs::path(file).parent_path();
+    if (!folder.empty() && !is_folder(folder)) fail("cannot write {}: there is no folder {}", file, folder);
+    for (const std::string& other : read)
+      if (fs::equivalent(file, other, none)) fail("cannot write {}: it is what is compared", file);
+    // Several may go to a terminal or a pipe.
+    if (!fs::is_other(file, none) && !places.insert(fs::weakly_canonical(file, none)).second)
+      fail("cannot write {}: another report goes there", file);
+  }
 }
 
 /// What is appended to another file, a database say, stays in it.
@@ -332,11 +347,12 @@ int gate_command(Flags& flags) {
   constexpr double kLeastAlpha = 1e-9;
   if (gate.alpha < kLeastAlpha)
     fail("tune gate: --alpha: {:g} must be {:g} at least", gate.alpha, kLeastAlpha);
-  for (const std::string& file : {gate.junit, gate.sarif, gate.markdown, gate.history}) require_folder(file);
+  require_places(gate, {});
   require_history(gate.history);
   const TemporaryFolder folder;  // for what is built here
   std::vector<gate::Unit> units =
       gate.models.empty() ? units_of_modules(flags, gate) : units_of_databases(gate, folder);
+  require_places(gate, units);
   // Of a model whose dimensions are settled --shape has said what they are.
   settle(units, gate.models.empty() || !gate.build.open.empty() ? parse_shapes(gate.build.shapes) : Shapes());
   const gate::Report report = run(units, gate);

@@ -237,6 +237,11 @@ TEST_F(GateCommand, MistakesAreOneMessageAndExitCode2) {
   expect_error(ab + " --shape x=3", "tune gate: --shape x: no module has such an input that is open");
   expect_error(ab + " --junit " + folder_ + "none/x.xml",
                "cannot write " + folder_ + "none/x.xml: there is no folder " + folder_ + "none");
+  for (const char* compared : {"a.lathe", "folder/../b.lathe"})
+    expect_error(ab + " --sarif " + folder_ + compared,
+                 "cannot write " + folder_ + compared + ": it is what is compared");
+  expect_error(ab + " --junit " + folder_ + "x --markdown " + folder_ + "folder/../x",
+               "cannot write " + folder_ + "folder/../x: another report goes there");
   expect_error(ab + " --history " + folder_ + "text.lathe",
                folder_ + "text.lathe is no history of `tune gate`, and nothing is appended to it");
   expect_error(a + " --candidate " + folder_ + "none.lathe",
