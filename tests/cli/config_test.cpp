@@ -137,6 +137,14 @@ TEST_F(Config, MistakesAreOneMessageAndExitCode2) {
   }
 }
 
+/// Else what a project says would silently not be so.
+TEST_F(Config, ALinkThatLeadsNowhereIsRefused) {
+  std::filesystem::create_symlink("moved.toml", folder_ / "lathe.toml");
+  const Finished refused = run("bench --model none");
+  EXPECT_EQ(refused.code, 2);
+  EXPECT_EQ(refused.output, "error: lathe.toml is not a file\n");
+}
+
 TEST_F(Config, DamagedFilesAreRefused) {
   for (const std::string& text :
        {std::string("threads = \n"), std::string("[bench\n"), std::string("threads = 1\nthreads = 2\n"),
