@@ -20,9 +20,10 @@ void WorkerFlags::add_to(Flags& flags) {
 
 worker::WorkerSettings WorkerFlags::finish() {
   // A tracker would not even say whom it refuses.
-  if (has_control_characters(settings.name) || settings.name.size() > defaults::kNameLimit)
-    fail("--name {}: must be {} bytes at most, without control characters", printable(settings.name),
-         defaults::kNameLimit);
+  if (has_control_characters(settings.name) || as_utf8(settings.name) != settings.name ||
+      settings.name.size() > defaults::kNameLimit)
+    fail("--name {}: must be UTF-8 of {} bytes at most, without control characters",
+         printable(as_utf8(settings.name)), defaults::kNameLimit);
   if (key.empty() != tracker_key.empty()) fail("--key and --tracker-key belong together");
   if (!key.empty()) {
     wire::check_key(tracker_key, "--tracker-key");
