@@ -26,7 +26,7 @@ inline constexpr ExitCodeRow kExitCodes[] = {
     {kInconclusive, "measured, but too noisy to decide"},
     {kUnfit, "this machine cannot do it: memory, a full disk, its CPU, a missing device, no fitting worker"},
     {kService, "the tracker refuses or cannot be reached"},
-    {kInterrupted, "stopped by SIGINT or SIGTERM; what was measured is kept"},
+    {kInterrupted, "stopped by SIGINT, SIGTERM or SIGHUP; what was measured is kept"},
 };
 
 }  // namespace lathe::cli

@@ -31,6 +31,10 @@ void install_interrupt_handler() {
   action.sa_handler = on_signal;  // without SA_RESTART: waiting calls return, and the job sees the flag
   sigaction(SIGINT, &action, nullptr);
   sigaction(SIGTERM, &action, nullptr);
+  // A terminal that is closed asks for no other end than Ctrl-C; whoever started this by nohup asks for none.
+  struct sigaction known {};
+  sigaction(SIGHUP, nullptr, &known);
+  if (known.sa_handler != SIG_IGN) sigaction(SIGHUP, &action, nullptr);
 }
 
 InterruptScope::InterruptScope() { deferred = true; }

@@ -1,11 +1,12 @@
-// Ctrl-C.
+// Ctrl-C, and what is meant by it: SIGTERM, and SIGHUP of a terminal that is closed.
 #pragma once
 
 #include <string>
 
 namespace lathe::cli {
 
-/// From here on SIGINT and SIGTERM end the process with exit code 130, or are told to a live InterruptScope.
+/// From here on these signals end the process with exit code 130, or are told to a live InterruptScope;
+/// SIGHUP unless it is ignored.
 void install_interrupt_handler();
 
 /// While one lives, the first signal only makes interrupted() true, so that a long job can stop in order; the

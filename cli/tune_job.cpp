@@ -245,6 +245,8 @@ int run_tune_job_here(TuneJob job, const std::optional<std::string>& resume) {
   tracker::TuneResult result;
   std::optional<FarmHere> farm;
   if (!tasks.empty()) {
+    // Before the farm, whose folder and processes would be left behind.
+    InterruptScope interrupt;
     farm.emplace(FarmPlace{job.database, job.listen, job.key, job.allow}, resumed);
     tracker::StoreJobWriter writer(store);
     TuneProgress progress(tasks, job.json || is_quiet());
@@ -252,7 +254,6 @@ int run_tune_job_here(TuneJob job, const std::optional<std::string>& resume) {
         fmt::format("stopped at once; what was recorded is kept. Go on with: tune resume JOB --db {0} (tune "
                     "query jobs --db {0})",
                     job.database));
-    InterruptScope interrupt;
     result = tracker::run_tune_job(
         search_request(job, prepared, resumed), tasks, {store, writer, farm->tracker()},
         [&](const tuner::SessionStatus& status) { progress.show(status); },

@@ -54,13 +54,17 @@ std::string default_name() {
   throw Unfit("cannot find a free worker name in /tmp; give one with --name");
 }
 
-/// SIGTERM and SIGINT as something to poll, for as long as this lives.
+/// SIGTERM, SIGINT and SIGHUP as something to poll, for as long as this lives.
 class Signals {
  public:
   Signals() {
     sigemptyset(&set_);
     sigaddset(&set_, SIGTERM);
     sigaddset(&set_, SIGINT);
+    // Of a terminal that is closed; by nohup it is ignored, which a descriptor would not know.
+    struct sigaction known {};
+    sigaction(SIGHUP, nullptr, &known);
+    if (known.sa_handler != SIG_IGN) sigaddset(&set_, SIGHUP);
     // Before any thread is started (ZeroMQ's are, with the client): they inherit it, and no signal goes past
     // the descriptor.
     sigprocmask(SIG_BLOCK, &set_, &before_);

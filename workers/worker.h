@@ -31,10 +31,10 @@ struct WorkerSettings {
   std::function<void(const std::string& line)> log;
 };
 
-/// Serves until SIGTERM or SIGINT: the first lets the trial being measured end, the second hands everything
-/// back. Connects again and again while the tracker is away. Throws Error when the tracker refuses this
-/// worker for good, and Unfit, with all handed back, when this machine fails however often one candidate is
-/// tried. REQUIRES: a single thread, for it blocks those signals and reads them from a descriptor.
+/// Serves until SIGTERM, SIGINT or SIGHUP: the first lets the trial being measured end, the second hands
+/// everything back. Connects again and again while the tracker is away. Throws Error when the tracker refuses
+/// this worker for good, and Unfit, with all handed back, when this machine fails however often one candidate
+/// is tried. REQUIRES: a single thread, for it blocks those signals and reads them from a descriptor.
 void serve(const WorkerSettings& settings);
 
 }  // namespace lathe::worker

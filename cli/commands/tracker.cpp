@@ -8,8 +8,8 @@
 #include <algorithm>
 #include <charconv>
 #include <chrono>
-#include <cmath>
 #include <climits>
+#include <cmath>
 #include <filesystem>
 #include <iterator>
 #include <thread>
@@ -254,15 +254,15 @@ int tracker_command(Flags& flags) {
             "[slots=16] [names=PATTERN]; read again when it changes");
   flags.add("--tls-certificate FILE", given.certificate,
             "file with a certificate chain (PEM): --http serves https");
-  flags.add_duration(
-      "--device-wait", given.device_wait,
-      "a job whose devices have all gone waits so long for them, and ends then with what it has");
   flags.add("--tls-key FILE", given.certificate_key, "file with its private key (PEM)");
   flags.add("--files DIR", given.files, "folder for uploaded models and results (beside the database)");
   flags.add(
       "--models-gib", given.models_gib, 1, 1 << 20,
       "GiB of uploaded models to keep: of more, the least recently used go that no unfinished job needs");
   flags.add("--searches", given.searches, 1, 256, "jobs searched at once");
+  flags.add_duration(
+      "--device-wait", given.device_wait,
+      "a job whose devices have all gone waits so long for them, and ends then with what it has");
   flags.add("--standby", given.standby,
             "while another tracker serves the database, or its server is away, wait, and take over then");
   if (!flags.parse()) return kSuccess;
@@ -285,11 +285,11 @@ int tracker_command(Flags& flags) {
   settings.artifacts = given.artifacts;
   settings.open_journal = [&] { return tracker::open_store_journal(given.database); };
   settings.log = log_line;
+  require_descriptors();
+  // Each worker and each user takes one or more.
   take_all_descriptors();
   // Before the tracker: an early Ctrl-C ends it in good order, too.
   InterruptScope interrupt;
-  require_descriptors();
-  // Each worker and each user takes one or more.
   // Of one database one tracker at a time.
   for (Standby standby(given.standby); !interrupt.interrupted();) {
     try {

@@ -32,6 +32,18 @@ TEST(Interrupt, TheFirstOfAScopeIsItsOwnTheSecondEndsTheProcess) {
   EXPECT_EXIT(run(), ::testing::ExitedWithCode(kInterrupted), "^draining; go on with: tune\n$");
 }
 
+TEST(Interrupt, AClosedTerminalIsOneUnlessItIsIgnored) {
+  const auto run = [](auto before) {
+    std::signal(SIGHUP, before);
+    install_interrupt_handler();
+    InterruptScope scope;
+    raise(SIGHUP);
+    _exit(scope.interrupted() ? 1 : 0);
+  };
+  EXPECT_EXIT(run(SIG_DFL), ::testing::ExitedWithCode(1), "");
+  EXPECT_EXIT(run(SIG_IGN), ::testing::ExitedWithCode(0), "");
+}
+
 TEST(Interrupt, AHintIsGoneWithItsScope) {
   const auto run = [] {
     install_interrupt_handler();
