@@ -43,23 +43,30 @@ export function duration(seconds: number | null | undefined): string {
   return `${Math.floor(minutes / 60)} h ${minutes % 60} min`;
 }
 
+/** None beyond what a Date holds: a database may say anything. */
+function dateOf(ms: number): Date | null {
+  const date = new Date(ms);
+  return Number.isNaN(date.getTime()) ? null : date;
+}
+
 export function ago(ms: number): string {
   const seconds = Math.max(0, (Date.now() - ms) / 1000);
   if (seconds < 60) return 'just now';
   if (seconds < 3600) return `${Math.floor(seconds / 60)} min ago`;
   if (seconds < 86400) return `${Math.floor(seconds / 3600)} h ago`;
-  return new Date(ms).toISOString().slice(0, 10);
+  return dateOf(ms)?.toISOString().slice(0, 10) ?? '–';
 }
 
 export function clock(ms: number | null): string {
-  if (!ms) return '–';
-  const date = new Date(ms);
+  const date = ms ? dateOf(ms) : null;
+  if (!date) return '–';
   const two = (n: number, width = 2) => String(n).padStart(width, '0');
   return `${two(date.getHours())}:${two(date.getMinutes())}:${two(date.getSeconds())}.${two(date.getMilliseconds(), 3)}`;
 }
 
 export function day(ms: number): string {
-  const date = new Date(ms);
+  const date = dateOf(ms);
+  if (!date) return '–';
   const two = (n: number) => String(n).padStart(2, '0');
   return `${date.getFullYear()}-${two(date.getMonth() + 1)}-${two(date.getDate())} ${two(date.getHours())}:${two(date.getMinutes())}`;
 }

@@ -1,7 +1,16 @@
 // The place in the page is the address after #: /jobs, /jobs/ID/tasks, /fleet, /trials/7, /history/MODEL.
 import { signal } from '@preact/signals';
 
-const parts = () => location.hash.replace(/^#\/?/, '').split('/').filter(Boolean).map(decodeURIComponent);
+/** An address that was cut off within a character, or typed, leads somewhere too: as it stands. */
+function decoded(part: string): string {
+  try {
+    return decodeURIComponent(part);
+  } catch {
+    return part;
+  }
+}
+
+const parts = () => location.hash.replace(/^#\/?/, '').split('/').filter(Boolean).map(decoded);
 export const route = signal<string[]>(parts());
 window.addEventListener('hashchange', () => {
   route.value = parts();

@@ -222,8 +222,15 @@ try {
     await page.getByText('driven by <img src=x').waitFor();
     assert.equal(await page.locator('main img, main script').count(), 0);
     assert.equal(await page.evaluate(() => window.owned), undefined);
+    assert.doesNotMatch(await page.locator('main').innerText(), /NaN|undefined/);
     // Of four samples, that of the two in the middle.
     await page.getByText('Fastest 2.00 µs, median 4.00 µs,').waitFor();
+    await close(page);
+  });
+
+  await test('an address that is cut off within a character is a page', async () => {
+    const page = await open('/%E2%82');
+    await page.getByRole('link', { name: 'Fleet' }).waitFor();
     await close(page);
   });
 
