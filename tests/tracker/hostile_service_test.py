@@ -130,7 +130,7 @@ def answers_without_end(folder):
     for length, told, sent, code, why in (
             (None, None, None, 5, "does not say how long it is"), (1 << 40, None, None, 5, "longer than 36864 MiB"),
             # Less than a module may have: the disk ends before.
-            (1 << 30, None, None, 2, "File too large"),
+            (1 << 30, None, None, 4, "File too large"),
             (None, 1 << 40, None, 5, "longer than 36864 MiB"), (None, -1, None, 5, "has -1 bytes"),
             (None, 1e300, None, 5, "has 1e+300 bytes"), (None, "7", None, 5, 'has "7" bytes'),
             (None, 5 << 20, None, 5, "longer than 5 MiB"), (1 << 40, 5 << 20, None, 5, "longer than 5 MiB"),

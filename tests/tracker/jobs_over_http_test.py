@@ -172,7 +172,7 @@ def three_jobs_through_crashes(service):
 
     small = subprocess.run([TUNE, "fetch", jobs[1], "--out", out + "/small", *service.as_user("alice")],
                            capture_output=True, text=True, preexec_fn=with_small_files)
-    check(small.returncode == 2 and f"cannot write {out}/small/dqn.lathe: File too large" in small.stderr,
+    check(small.returncode == 4 and f"cannot write {out}/small/dqn.lathe: File too large" in small.stderr,
           f"a file that cannot be written is {small.returncode}, {small.stderr}")
     listed = json.loads(run("jobs", "--json", *service.as_user("alice")))["jobs"]
     check([j["owner"] for j in listed] == ["bob", "bob", "alice"], "a strange list of jobs")
