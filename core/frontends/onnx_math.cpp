@@ -1,5 +1,6 @@
 // Element-wise operators.
 #include <cmath>
+#include <limits>
 
 #include "core/frontends/onnx_arithmetic.h"
 #include "core/frontends/onnx_dims.h"
@@ -95,29 +96,33 @@ Values variadic(const Node& node) {
   return {result};
 }
 
-Value clipped(const Value& value, const Value& low, const Value& high) {
-  Value result = low ? emit("maximum", {value, low}) : value;
-  return high ? emit("minimum", {result, high}) : result;
+double largest_finite(DataType dtype) {
+  if (dtype == kFloat64) return std::numeric_limits<double>::max();
+  return dtype == kFloat16 ? 65504 : dtype == kBFloat16 ? 0x1.fep127 : std::numeric_limits<float>::max();
 }
 
+/// Without a bound it is the type's: an infinity becomes the largest finite number, as in ONNX Runtime. (The
+/// function that the standard gives besides leaves it, which its text does not.)
 Values clip(const Node& node) {
-  DataType dtype = node.dtype(0);
-  const Tensor* low = node.has(1) ? known(node.in(1)) : nullptr;
-  const Tensor* high = node.has(2) ? known(node.in(2)) : nullptr;
-  std::optional<double> a, b;
-  if (node.opset() < 11) {
-    if (node.has_attr("min")) a = node.real("min", 0);
-    if (node.has_attr("max")) b = node.real("max", 0);
-  } else {
-    if (low && low->size() == 1) a = low->value(0);
-    if (high && high->size() == 1) b = high->value(0);
-  }
+  const DataType dtype = node.dtype(0);
+  const auto bound = [&](size_t i, const char* name, double otherwise) {
+    if (node.opset() < 11) return scalar(dtype, node.has_attr(name) ? node.real(name, 0) : otherwise);
+    if (node.has(i)) return node.in(i);
+    // What holds all integers of the type.
+    return dtype.is_float() ? scalar(dtype, otherwise) : Value();
+  };
+  const double most = largest_finite(dtype);
+  const Value low = bound(1, "min", -most), high = bound(2, "max", most);
+  const auto number_in = [](const Value& value) {
+    const Tensor* tensor = value ? known(value) : nullptr;
+    return tensor && tensor->size() == 1 ? std::optional(tensor->value(0)) : std::nullopt;
+  };
   // Known numbers become attributes of one clip, which quantized graphs are looked through for; other bounds
   // are operands.
-  if (a && b && dtype == kFloat32) return {emit("clip", {node.in(0)}, make<relay::ClipAttrs>(*a, *b))};
-  if (node.opset() < 11)
-    return {clipped(node.in(0), a ? scalar(dtype, *a) : Value(), b ? scalar(dtype, *b) : Value())};
-  return {clipped(node.in(0), node.has(1) ? node.in(1) : Value(), node.has(2) ? node.in(2) : Value())};
+  if (const auto a = number_in(low), b = number_in(high); a && b && dtype == kFloat32)
+    return {emit("clip", {node.in(0)}, make<relay::ClipAttrs>(*a, *b))};
+  const Value result = low ? emit("maximum", {node.in(0), low}) : node.in(0);
+  return {high ? emit("minimum", {result, high}) : result};
 }
 
 /// The standard leaves open what becomes of a real number that an integer does not hold. NumPy and ONNX

@@ -107,6 +107,19 @@ TEST(OnnxStandard, AnLstmClipsItsGatesAlone) {
   EXPECT_NEAR(results[1].value(0), gate * std::tanh(cell), 1e-6);
 }
 
+TEST(OnnxStandard, AMissingBoundOfClipIsTheTypes) {
+  const float inf = std::numeric_limits<float>::infinity(), most = std::numeric_limits<float>::max();
+  const Tensor x = floats({-inf, 1, 5, inf}, {4}), three = floats({3}, {});
+  EXPECT_THAT(values(run("Clip", {x})[0]), ElementsAre(-most, 1, 5, most));
+  EXPECT_THAT(values(run("Clip", {x, three})[0]), ElementsAre(3, 3, 5, most));
+  EXPECT_THAT(values(run("Clip", {x, Tensor(), three})[0]), ElementsAre(-most, 1, 3, 3));
+  EXPECT_THAT(values(outputs_of(import_node("Clip", {x}, bytes::real("max", 3), 1, 6))[0]),
+              ElementsAre(-most, 1, 3, 3));
+  EXPECT_THAT(values(outputs_of(import_node("Clip", {run("Cast", {x}, bytes::integer("to", 10))[0]}))[0]),
+              ElementsAre(-65504, 1, 5, 65504));
+  EXPECT_TRUE(std::isnan(run("Clip", {floats({NAN}, {1})})[0].value(0)));
+}
+
 TEST(OnnxStandard, RangesOfIntegersAreExact) {
   const auto range = [](DataType dtype, int64_t start, int64_t limit, int64_t delta) {
     const auto number = [&](int64_t value) {
