@@ -1,5 +1,6 @@
 #include "tuner/load_model.h"
 
+#include <algorithm>
 #include <set>
 #include <string>
 
@@ -14,11 +15,33 @@ namespace lathe::tuner {
 
 namespace {
 
+using Names = std::set<std::string>;
+
+/// The dimensions that main's parameters leave open.
+Names open_dims_of(const relay::Module& module) {
+  Names names;
+  for (const relay::Var& param : module->functions.at("main")->params)
+    post_order(param->annotation, [&](const NodeRef& node) {
+      if (const auto* dim = node.as<VarNode>()) names.insert(dim->name);
+    });
+  return names;
+}
+
+/// `module`, whose inputs left `stated` open: no flag is for one that its operators have made a number.
+relay::Module without_settled(const relay::Module& module, const Names& stated, const OpenDims& open) {
+  const Names left = open_dims_of(module);
+  for (const auto& [name, range] : open.named)
+    if (stated.count(name) && !left.count(name))
+      fail("--open {}: the model's operators take one size of this dimension alone; leave the flag out",
+           name);
+  return module;
+}
+
 relay::Module loaded(const std::string& model, const InputShapes& shapes, const OpenDims& open) {
   if (model.ends_with(".lathe")) fail("{} is a compiled module; name the model it was made of", model);
   if (model.ends_with(".onnx")) {
     onnx::ImportOptions options{.shapes = shapes};
-    std::set<std::string> dims;  // that the inputs leave open
+    Names dims;  // that the inputs leave open
     if (!open.none()) {
       options.keeps_open = [&](const std::string& dim) {
         dims.insert(dim);
@@ -26,20 +49,22 @@ relay::Module loaded(const std::string& model, const InputShapes& shapes, const 
       };
       options.least_size = [&](const std::string& dim) { return open.range(dim).min; };
     }
+    relay::Module module;
     try {
-      return onnx::import_file(model, options).module;
+      module = onnx::import_file(model, options).module;
     } catch (const Error&) {
       // A misspelt name leaves its dimension open, and the message would be about that.
       if (!dims.empty()) require_known(open, {dims.begin(), dims.end()});
       throw;
     }
+    return without_settled(module, dims, open);
   }
   const bool file = model.ends_with(".relay");
   const relay::Module module =
       file ? relay::parse_module(read_file(model), model) : models::build_model(model);
   try {
     const relay::Module bound = bind_shapes(module, shapes, open);
-    return open.none() ? bound : relay::settle_dims(bound);
+    return open.none() ? bound : without_settled(relay::settle_dims(bound), open_dims_of(bound), open);
   } catch (const Error& error) {  // which knows no file, as the importer does
     if (!file) throw;
     fail("{}: {}", model, error.what());
@@ -48,13 +73,7 @@ relay::Module loaded(const std::string& model, const InputShapes& shapes, const 
 
 /// Whether all dimensions that main's parameters leave open are among those that stay so.
 bool are_kept(const relay::Module& module, const OpenDims& open) {
-  bool kept = true;
-  for (const relay::Var& param : module->functions.at("main")->params)
-    post_order(param->annotation, [&](const NodeRef& node) {
-      const auto* dim = node.as<VarNode>();
-      kept &= !dim || open.keeps(dim->name);
-    });
-  return kept;
+  return std::ranges::all_of(open_dims_of(module), [&](const std::string& dim) { return open.keeps(dim); });
 }
 
 }  // namespace

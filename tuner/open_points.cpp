@@ -33,8 +33,8 @@ size_t combinations(const std::vector<std::vector<WeightedValue>>& values) {
   return count;
 }
 
-/// The values of each dimension. Those that were picked are thinned out until few combinations are left; rows
-/// and columns of images, `image`, are typical ones.
+/// The values of each dimension. Those that were picked are thinned out, of two the larger one stays, until
+/// few combinations are left; rows and columns of images, `image`, are typical ones.
 std::vector<std::vector<WeightedValue>> values_of(const std::vector<Var>& dims, const OpenDims& open,
                                                   const std::set<const VarNode*>& image) {
   std::vector<std::vector<WeightedValue>> values;
@@ -50,12 +50,15 @@ std::vector<std::vector<WeightedValue>> values_of(const std::vector<Var>& dims, 
   while (combinations(values) > kMostPicked) {
     size_t most = dims.size();
     for (size_t i = 0; i < dims.size(); ++i)
-      if (!given[i] && values[i].size() > 2 &&
+      if (!given[i] && values[i].size() > 1 &&
           (most == dims.size() || values[i].size() > values[most].size()))
         most = i;
     if (most == dims.size()) break;
-    values[most] =
-        representative_values(open.range(dims[most]->name), static_cast<int>(values[most].size()) - 2);
+    if (values[most].size() == 2)
+      values[most].erase(values[most].begin());
+    else
+      values[most] =
+          representative_values(open.range(dims[most]->name), static_cast<int>(values[most].size()) - 2);
   }
   if (const size_t count = combinations(values); count > kMostGiven)
     fail("--open: {} combinations of values to tune for, at most {} make sense; give fewer", count,

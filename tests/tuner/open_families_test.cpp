@@ -91,6 +91,18 @@ TEST_F(OpenTasks, SizesThatAreTooLargeAreLeftOut) {
   EXPECT_FALSE(points_.given);
 }
 
+/// Of as many dimensions as there may be; what is given stays.
+TEST_F(OpenTasks, FewCombinationsOfManyDimensions) {
+  fused_ = optimize(relay::parse_module(R"(#[version = "0.0.5"]
+def @main[a, b, c, d, e, f, g](%x: Tensor[(a, b, c, d, e, f, g), float32]) { nn.relu(%x) })",
+                                        "seven.relay"),
+                    target_);
+  tasks({"a=1..2", "b=1..2", "c=1..2", "d=1..2", "e=1..2", "f=1..2", "g=1..2"});
+  EXPECT_THAT(points_.points, SizeIs(8));
+  tasks({"a=1..2", "b=1,2,3,4,5", "c=1..2", "d=1..2", "e=1..2", "f=1..2", "g=1..2"});
+  EXPECT_THAT(points_.points, SizeIs(5));
+}
+
 TEST_F(OpenTasks, AreNoneOfAnUnknownDimension) {
   EXPECT_THAT(thrown_by([&] { tasks({"k=1..5"}); }),
               HasSubstr("no input has an open dimension of this name; "));

@@ -12,10 +12,13 @@
 #include "core/runtime/executor.h"
 #include "core/runtime/plan_dims.h"
 #include "core/runtime/thread_pool.h"
+#include "core/support/file.h"
+#include "core/support/temporary_folder.h"
 #include "core/tir/interpret.h"
 #include "tests/thrown_by.h"
 #include "tuner/bind_shapes.h"
 #include "tuner/compile.h"
+#include "tuner/load_model.h"
 
 namespace lathe::tuner {
 namespace {
@@ -337,6 +340,22 @@ TEST(OpenShapes, WhatTypesCannotDecideIsCheckedWhenItRuns) {
   EXPECT_EQ(executor.output(0).shape(), (std::vector<int64_t>{6, 4}));
   executor.set_input(0, random_tensor({5, 3}, kFloat32, 1));
   EXPECT_NE(thrown_by([&] { executor.run(); }).find("does not hold for n = 5"), std::string::npos);
+}
+
+/// The channels of the weight are those of the image.
+TEST(OpenShapes, NoFlagIsForWhatOperatorsSettle) {
+  const TemporaryFolder folder;
+  const std::string file = folder / "conv.relay";
+  write_file(file, R"(#[version = "0.0.5"]
+def @main[n, c, h, w](%x: Tensor[(n, c, h, w), float32]) {
+  nn.conv2d(%x, ones(shape=[2, 3, 1, 1], dtype="float32"), channels=2, kernel_size=[1, 1])
+})");
+  EXPECT_NO_THROW(load_model(file, {}, parse_open_dims({"n", "h", "w"})));
+  EXPECT_EQ(
+      thrown_by([&] {
+        load_model(file, {}, parse_open_dims({"n", "c=1..4", "h", "w"}));
+      }),
+      file + ": --open c: the model's operators take one size of this dimension alone; leave the flag out");
 }
 
 TEST(OpenShapes, RangesAreOfDimensionsThatThereAre) {
