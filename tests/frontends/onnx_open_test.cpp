@@ -310,6 +310,23 @@ TEST(OnnxOpen, ResizesOfAnyRank) {
               {"y"}, 18);
 }
 
+/// 20 times 0.7 is 14, also where float32 has a little less than 0.7.
+TEST(OnnxOpen, ResizesByWhatAFactorMeans) {
+  Tensor factors({4}, kFloat32);
+  for (int64_t i = 0; i < 4; ++i)
+    factors.set(i, std::vector<double>{1, 1, 0.7, 1.0 / 3}[static_cast<size_t>(i)]);
+  const Model model{{node("Resize", {"x", "", "factors"}, {"y"})},
+                    input_of("x", {"1", "1", "h", "w"}) + input_of("factors", {"4"})};
+  const ImportedModel open = import_bytes(
+      model.file(), "m.onnx",
+      {.constants = {{"factors", factors}}, .keeps_open = [](const std::string&) { return true; }});
+  for (const Shape& shape : std::vector<Shape>{{1, 1, 20, 9}, {1, 1, 10, 3}, {1, 1, 7, 8}, {1, 1, 1000, 90}})
+    expect_equal(run_at(open, {{"x", shape}}),
+                 run_at(import_bytes(model.file(), "m.onnx",
+                                     {.shapes = {{"x", shape}}, .constants = {{"factors", factors}}}),
+                        {{"x", shape}}));
+}
+
 TEST(OnnxOpen, SamplesImagesByGrids) {
   for (const char* padding : {"zeros", "border", "reflection"})
     for (const char* mode : {"bilinear", "nearest", "bicubic"})

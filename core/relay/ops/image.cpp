@@ -49,15 +49,38 @@ Relation resized_type(RelationContext& c, const std::string& layout_text, int ra
   return Relation::kSolved;
 }
 
-/// floor(extent * factor + rounding), also of an extent that is open, as integers: a factor is a fraction
-/// whose denominator is a power of two.
+/// A factor as numerator and denominator.
+struct Fraction {
+  int64_t above, below;
+};
+
+/// The simplest fraction that is the factor in float32, of which factors are: 20 times 0.7 is 14, though the
+/// float32 nearest to 0.7 is smaller. Nothing where none is simple.
+std::optional<Fraction> simple_fraction(double factor) {
+  constexpr int64_t kMostBelow = 1000;
+  for (int64_t below = 1; below <= kMostBelow; ++below) {
+    const auto above = std::llround(factor * static_cast<double>(below));
+    if (static_cast<float>(static_cast<double>(above) / static_cast<double>(below)) ==
+        static_cast<float>(factor))
+      return Fraction{above, below};
+  }
+  return std::nullopt;
+}
+
+/// floor(extent * factor + rounding), also of an extent that is open, as integers: what is no simple fraction
+/// is one whose denominator is a power of two.
 Expr scaled_extent(RelationContext& c, const Expr& extent, double factor, double rounding = 0) {
   if (extent.as<Any>()) return any_dim();
+  // `rounding` is 0 or a half.
+  if (const auto simple = simple_fraction(factor))
+    return simplify(floordiv(extent * (2 * simple->above) +
+                                 static_cast<int64_t>(2 * rounding * static_cast<double>(simple->below)),
+                             Expr(2 * simple->below)));
   if (const int64_t* number = as_int(extent))
     return static_cast<int64_t>(std::floor(static_cast<double>(*number) * factor + rounding));
   constexpr int kMostBits = 40;
   constexpr double kLargest = 1 << 30;
-  int64_t denominator = 2;  // `rounding` is 0 or a half
+  int64_t denominator = 2;
   while (factor * static_cast<double>(denominator) != std::floor(factor * static_cast<double>(denominator))) {
     denominator *= 2;
     if (denominator >> kMostBits || factor * static_cast<double>(denominator) > kLargest * 2)
