@@ -16,6 +16,27 @@ struct Side {
   std::string unfit;
 };
 
+/// Whether no handle in the value is of a dimension that is told in a branch alone.
+bool is_told_here(const Value& value) {
+  const auto* tuple = value.as<relay::Tuple>();
+  if (tuple) return std::ranges::all_of(tuple->items, is_told_here);
+  const Tensor* tensor = known(value);
+  const OpenDimensions& open = *OpenDimensions::current();
+  for (int64_t i = 0; tensor && holds_handles(*tensor) && i < tensor->size(); ++i)
+    if (!open.tells(open.dim(tensor->integer(i)))) return false;
+  return true;
+}
+
+/// What the side gives; sizes that are told within it alone become numbers that it computes.
+Values with_own_sizes(FunctionRef<Values()> side, OpenDimensions::Scope& scope) {
+  Values values = side(), computed;
+  for (const Value& value : values) computed.push_back(value && !is_either(value) ? as_data(value) : value);
+  scope.leave();
+  for (size_t i = 0; i < values.size(); ++i)
+    if (values[i] && !is_told_here(values[i])) values[i] = computed[i];
+  return values;
+}
+
 Side side_of(FunctionRef<Values()> values, bool holds) {
   OpenDimensions::Scope scope;
   const Choices& choices = OpenDimensions::current()->choices();
@@ -24,7 +45,7 @@ Side side_of(FunctionRef<Values()> values, bool holds) {
     return Side{{}, fmt::format("{}_branch of a branch {}: {}", holds ? "then" : "else", why, error.what())};
   };
   try {
-    return {values(), ""};
+    return {with_own_sizes(values, scope), ""};
   } catch (const NoElement& error) {
     return left_out("does not go with this input", error);
   } catch (const Error& error) {

@@ -216,6 +216,14 @@ const OpenDimensions::Place* OpenDimensions::find(const Expr& dim) const {
   return nullptr;
 }
 
+bool OpenDimensions::tells(const Expr& dim) const {
+  bool told = true;
+  post_order(dim, [&](const NodeRef& node) {
+    if (node.as<VarNode>()) told &= find(node.cast<ExprNode>()) != nullptr;
+  });
+  return told;
+}
+
 namespace {
 
 /// Rank 0, int64.

@@ -42,6 +42,8 @@ class OpenDimensions {
     int64_t axis;
   };
   const Place* find(const Expr& dim) const;
+  /// Whether all that the dimension is computed from has been seen so.
+  bool tells(const Expr& dim) const;
   /// A dimension that a run tells.
   Expr fresh();
   /// Whether it is a number of its own, that inputs tell, and each run comes here: what operators demand of

@@ -163,13 +163,8 @@ relay::Type with_told_sizes(const relay::Type& type) {
     fail("a value of type {} where a tensor must be", type ? relay::print(type) : "several");
   const auto& tensor = *type.as<relay::TensorType>();
   std::vector<Expr> shape = tensor.shape;
-  for (Expr& dim : shape) {
-    bool told = true;
-    post_order(dim, [&](const NodeRef& node) {
-      if (node.as<VarNode>()) told &= OpenDimensions::current()->find(node.cast<ExprNode>()) != nullptr;
-    });
-    if (!told) dim = any_dim();
-  }
+  for (Expr& dim : shape)
+    if (!OpenDimensions::current()->tells(dim)) dim = any_dim();
   return relay::tensor_type(shape, tensor.dtype);
 }
 

@@ -441,9 +441,12 @@ Value padded_at(const Node& node, const Value& value, const Value& places, int64
     return taken(value, smaller(there, minus(period, there)), axis);
   }
   if (mode != "constant") node.reject("mode `{}` is unknown", mode);
+  const Value inside = emit("logical_and", {emit("less_equal", {zero, places}), less(places, size)});
+  // Of what may have no elements none is taken: a row of the fill stands behind it.
+  if (!OpenDimensions::current()->is_at_most(1, dims_of(value)[static_cast<size_t>(axis)]))
+    return taken(padded_along(value, axis, 0, 1, fill), choose(inside, places, size), axis);
   Dims along(dims_of(value).size(), Expr(1));
   along[static_cast<size_t>(axis)] = dims_of(places)[0];
-  const Value inside = emit("logical_and", {emit("less_equal", {zero, places}), less(places, size)});
   return choose(reshape_to(inside, along), taken(value, places, axis), fill);
 }
 

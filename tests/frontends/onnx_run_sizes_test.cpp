@@ -213,6 +213,32 @@ TEST(OnnxRunSizes, BranchesOfDifferentSizes) {
   EXPECT_EQ(run(imported, {x, tensor_of<uint8_t>({0}, {}, kBool)})[0].value(2), 4);
 }
 
+/// A size that is told within one side alone is a number outside.
+TEST(OnnxRunSizes, ABranchGivesTheShapeOfWhatItComputes) {
+  const std::string yes =
+                        bytes::graph({node("NonZero", {"x"}, {"n"}), node("Shape", {"n"}, {"s"})}, "", {"s"}),
+                    no = bytes::graph({node("Shape", {"x"}, {"t"})}, "", {"t"});
+  expect_as_known(
+      node("ReduceSum", {"x"}, {"sum"}, integer("keepdims", 0)) + ints("limit", {0}) +
+          node("Cast", {"sum"}, {"whole"}, integer("to", 7)) + node("Less", {"limit", "whole"}, {"is"}) +
+          node("If", {"is"}, {"y"}, bytes::subgraph("then_branch", yes) + bytes::subgraph("else_branch", no)),
+      {{"x", kMatrix}});
+}
+
+/// Where a slice has left nothing.
+TEST(OnnxRunSizes, PadsWhatHasNoElements) {
+  const auto padded = [](int64_t begin) {
+    expect_as_known(ints("all", {INT64_MAX}) + ints("axis", {1}) +
+                        node("Slice", {"x", "begin", "all", "axis"}, {"rest"}) +
+                        node("Pad", {"rest", "pads", "fill"}, {"y"}),
+                    {{"x", kMatrix},
+                     {"begin", vector_of({begin})},
+                     {"pads", vector_of({1, 0, 0, 2})},
+                     {"fill", floats({1.5F}, {})}});
+  };
+  for (int64_t begin : {1, 4}) padded(begin);
+}
+
 /// An open dimension beside a number that a run computes, in one shape.
 TEST(OnnxRunSizes, ShapesOfDimensionsAndNumbers) {
   const Model model{{node("Shape", {"x"}, {"s"}), node("Concat", {"k", "s"}, {"to"}, integer("axis", 0)),
