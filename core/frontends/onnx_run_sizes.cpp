@@ -137,17 +137,27 @@ Value are_equal(const Value& a, const Value& b) {
 
 /// The order of the rows of a matrix, by their first elements, then the second, ...: sorted by the last
 /// first, since a sort keeps the order of equals.
-Value order_of_rows(const Node& node, const Value& rows, const Expr& width) {
-  constexpr int64_t kMostColumns = 64;
-  if (!as_int(width) || int_value(width) > kMostColumns)
-    node.reject(
-        "its input must be known when the model is compiled, or have slices of at most {} elements, not {}",
-        kMostColumns, relay::print(width));
-  Value order = counted_to(dims_of(rows)[0]);
-  for (int64_t column = int_value(width); column-- > 0;) {
-    const Value keys = taken(taken(rows, integer(column), 1), order, 0);
-    order = taken(order, sorted_places(keys, 0, true), 0);
+Value order_of_rows(const Value& rows, const Expr& width) {
+  const Value all = counted_to(dims_of(rows)[0]);
+  const auto by_column = [&](const Value& order, const Value& column) {
+    const Value keys = taken(taken(rows, column, 1), order, 0);
+    return taken(order, sorted_places(keys, 0, true), 0);
+  };
+  // More than these, or any number, are a loop of the program.
+  constexpr int64_t kFewColumns = 64;
+  if (!as_int(width) || int_value(width) > kFewColumns) {
+    const auto next = [&](const Values& state) {
+      return Values{minus(state[0], integer(1)), by_column(state[1], state[0])};
+    };
+    return loop_while(
+        {minus(number_of(width), integer(1)), all},
+        [](const Values& state) {
+          return emit("less_equal", {integer(0), state[0]});
+        },
+        next)[1];
   }
+  Value order = all;
+  for (int64_t column = int_value(width); column-- > 0;) order = by_column(order, integer(column));
   return order;
 }
 
@@ -171,7 +181,7 @@ Values unique_at_run_time(const Node& node) {
   const Value moved = flat ? reshape_to(node.in(0), shape) : transposed(node.in(0), front);
   const Expr width = elements_of(std::span(shape).subspan(1)), length = shape[0];
   const Value rows = reshape_to(moved, {length, width});
-  const Value order = order_of_rows(node, rows, width), sorted = taken(rows, order, 0);
+  const Value order = order_of_rows(rows, width), sorted = taken(rows, order, 0);
 
   const Value places = counted_to(length);
   const Value before = taken(sorted, larger(minus(places, integer(1)), integer(0)), 0);

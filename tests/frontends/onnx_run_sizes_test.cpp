@@ -53,6 +53,16 @@ TEST(OnnxRunSizes, WhatThereIsOnceAtLeast) {
   }
 }
 
+/// More columns than are sorted one by one in the graph, of an open number too.
+TEST(OnnxRunSizes, WideSlicesThatThereAreOnce) {
+  const Strings all{"y", "first", "inverse", "counts"};
+  Tensor rows({6, 70}, kFloat32);
+  for (int64_t i = 0; i < rows.size(); ++i)
+    rows.set(i, i % 70 == 69 ? static_cast<double>((i / 70) % 3) : static_cast<double>(i % 5));
+  for (int64_t axis : {0, 1})
+    expect_as_known(node("Unique", {"x"}, all, integer("axis", axis)), {{"x", rows}}, all);
+}
+
 TEST(OnnxRunSizes, BoxesThatOverlapNoBetterOne) {
   const Tensor boxes =
       floats({0, 0, 1, 1, 0, .1F, 1, 1.1F, 0, -.1F, 1, .9F, 0, 10, 1, 11, 0, 10.1F, 1, 11.1F, 0, 100, 1, 101},
