@@ -533,6 +533,13 @@ TEST(OnnxOpen, PutsSlicesAtTuplesOfAnOpenWidth) {
   }
 }
 
+TEST(OnnxOpen, DiagonalsOfTwoDimensions) {
+  const Model model{{node("Einsum", {"x"}, {"y"}, text("equation", "ibi->bi"))},
+                    input_of("x", {"n", "b", "m"})};
+  expect_same_at(model, {{{"x", {3, 2, 3}}}, {{"x", {1, 4, 1}}}});
+  EXPECT_THROW(run_at(open_model(model), {{"x", {3, 2, 4}}}), Error);
+}
+
 TEST(OnnxOpen, RecurrencesOfAnyLengthAndBatch) {
   for (const auto& [op, gates] :
        std::vector<std::pair<const char*, int>>{{"RNN", 1}, {"GRU", 3}, {"LSTM", 4}})
