@@ -217,6 +217,8 @@ std::span<const Converter> tensor_converters();
 // Of the domain com.microsoft, which ONNX Runtime's optimizer and quantizer write.
 std::span<const Converter> contrib_attention_converters();
 std::span<const Converter> contrib_fused_converters();
+std::span<const Converter> contrib_image_converters();
+std::span<const Converter> contrib_matrix_converters();
 std::span<const Converter> contrib_quantized_converters();
 std::span<const Converter> contrib_weight_converters();
 

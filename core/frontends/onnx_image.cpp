@@ -6,7 +6,7 @@
 #include "core/arith/simplify.h"
 #include "core/frontends/onnx_arithmetic.h"
 #include "core/frontends/onnx_dims.h"
-#include "core/frontends/onnx_program.h"
+#include "core/frontends/onnx_run_sizes.h"
 #include "core/relay/ops/attrs_nn.h"
 #include "core/relay/ops/attrs_tensor.h"
 #include "core/relay/text.h"
@@ -185,31 +185,30 @@ Values grid_sample(const Node& node) {
 
 /// Places (n, spatial..., axes) that matrices (n, axes, axes + 1) move the points of a regular grid to.
 Values affine_grid(const Node& node) {
-  Ints size = node.ints_in(1), theta = node.shape(0);
-  size_t axes = size.size() - 2;
-  if (size.size() < 4 || theta != Ints{size[0], static_cast<int64_t>(axes), static_cast<int64_t>(axes) + 1})
-    node.reject("theta of shape {} for size {}", shape_text(theta), shape_text(size));
-  Ints extents(size.begin() + 2, size.end());
-  int64_t points = shape_size(extents), width = static_cast<int64_t>(axes) + 1;
-  Tensor grid(node.constant_shape({points, width}), node.dtype(0));
-  for (int64_t p = 0; p < points; ++p) {
-    // Homogeneous coordinates (x, y, .., 1): the last column of theta is added.
-    grid.set(p * width + width - 1, 1);
-    for (int64_t d = static_cast<int64_t>(axes) - 1, rest = p; d >= 0; --d) {
-      int64_t extent = extents[static_cast<size_t>(d)];
-      double i = static_cast<double>(rest % extent), n = static_cast<double>(extent);
-      bool corners = node.integer("align_corners", 0) != 0;
-      grid.set(p * width + width - 2 - d, !corners     ? (2 * i + 1) / n - 1
-                                          : extent > 1 ? 2 * i / (n - 1) - 1
-                                                       : -1);
-      rest /= extent;
-    }
+  const std::vector<Expr> size = sizes_of(node, 1);
+  if (size.size() < 4 || node.rank(0) != 3)
+    node.reject("theta of rank {} for a size of {} numbers", node.rank(0), size.size());
+  const std::vector<Expr> extents(size.begin() + 2, size.end());
+  const auto axes = static_cast<int64_t>(extents.size()), width = axes + 1;
+  const Expr points = elements_of(extents);
+  if (as_int(points)) node.constant_shape({int_value(points), width});
+  const Value theta = with_dims(node.in(0), {size[0], axes, width});
+  const bool corners = node.integer("align_corners", 0) != 0;
+  // Homogeneous coordinates (x, y, .., 1): the last column of theta is added.
+  Values columns{repeated_to(number(theta, 1), {points, 1})};
+  for (int64_t d = 0; d < axes; ++d) {
+    const Expr& extent = extents[static_cast<size_t>(d)];
+    const Value twice = times(cast_to(counted_along(extent, d, axes), node.dtype(0)), number(theta, 2));
+    const Value place = corners ? over(twice, extent_of(theta, max(extent - 1, 1)))
+                                : over(plus(twice, number(theta, 1)), extent_of(theta, extent));
+    columns.push_back(reshape_to(repeated_to(minus(place, number(theta, 1)), extents), {points, 1}));
   }
-  Value rows = broadcast_to(reshape(constant(grid), {1, points, width}), {size[0], points, width});
-  Ints result{size[0]};
-  result.insert(result.end(), extents.begin(), extents.end());
-  result.push_back(static_cast<int64_t>(axes));
-  return {reshape(batched_product(rows, node.in(0)), result)};
+  std::reverse(columns.begin(), columns.end());
+  const Value grid = reshape_to(concatenated(columns, 1), {1, points, width});
+  std::vector<Expr> result = extents;
+  result.insert(result.begin(), size[0]);
+  result.emplace_back(axes);
+  return {reshape_to(batched_product(repeated_to(grid, {size[0], points, width}), theta), result)};
 }
 
 /// The two rows (columns) of pixels that each sample of each region lies between: (regions, samples).
@@ -284,6 +283,36 @@ Value means_of_regions(const Value& image, const Value& batch, const Value& down
   return transposed(reshape_to(both_ways, {regions, rows[1], shape[1], columns[1]}), {0, 2, 1, 3});
 }
 
+/// Of regions of images (n, channels, rows, columns), each in the image that `images` says, the pixels at the
+/// taps of rows (regions, high) and columns (regions, wide), by their weights and put together by `op`:
+/// (regions, high, wide, channels).
+Value sampled_regions(const Value& data, const Value& images, const std::vector<Tap>& down,
+                      const std::vector<Tap>& across, const char* op) {
+  const std::vector<Expr> shape = dims_of(data);
+  const Expr regions = dims_of(down[0].index)[0], high = dims_of(down[0].index)[1],
+             wide = dims_of(across[0].index)[1];
+  // The pixels of all images in one axis, the channels of each as a vector: a region's place names image, row
+  // and column in one number.
+  const Value image = reshape_to(transposed(data, {0, 2, 3, 1}),
+                                 {elements_of(std::vector{shape[0], shape[2], shape[3]}), shape[1]});
+  const Value batch = reshape_to(images, {regions, 1, 1});
+  Value result;
+  for (const Tap& y : down)
+    for (const Tap& x : across) {
+      auto pair = [&](const char* of, const Value& a, const Value& b) {
+        return emit(of, {reshape_to(a, {regions, high, 1, 1}), reshape_to(b, {regions, 1, wide, 1})});
+      };
+      Value line = plus(times(batch, number_of(shape[2])), reshape_to(y.index, {regions, high, 1}));
+      Value index = plus(times(line, number_of(shape[3])), reshape_to(x.index, {regions, 1, wide}));
+      Value part = emit("take", {image, index},
+                        make<relay::TakeAttrs>(int64_t{0}, std::optional<int64_t>(0), std::string("clip")));
+      if (y.weight) part = times(part, pair("multiply", y.weight, x.weight));
+      if (y.inside) part = choose(pair("logical_and", y.inside, x.inside), part, number(part, 0));
+      result = !result ? part : emit(op, {result, part});
+    }
+  return result;
+}
+
 /// Means (or maxima) of samples in the bins of regions (x1, y1, x2, y2) of images. How many regions there are
 /// may be known by a run alone, as that of the boxes which a suppression keeps.
 Values roi_align(const Node& node) {
@@ -318,32 +347,62 @@ Values roi_align(const Node& node) {
     return region_taps(along.begin, over(along.size, number(along.size, static_cast<double>(bins))), bins,
                        samples, extent);
   };
-  std::vector<Tap> down = taps(1, rows, shape[2]), across = taps(0, columns, shape[3]);
-  // The pixels of all images in one axis, the channels of each as a vector: a region's place names image, row
-  // and column in one number.
-  Value image = reshape_to(transposed(node.in(0), {0, 2, 3, 1}),
-                           {elements_of(std::vector{shape[0], shape[2], shape[3]}), channels});
-  const Value batch = reshape_to(images, {regions, 1, 1});
-  const int64_t high = rows * samples, wide = columns * samples;
-  Value result;
-  for (const Tap& y : down)
-    for (const Tap& x : across) {
-      auto pair = [&](const char* op, const Value& a, const Value& b) {
-        return emit(op, {reshape_to(a, {regions, high, 1, 1}), reshape_to(b, {regions, 1, wide, 1})});
-      };
-      Value line = plus(times(batch, number_of(shape[2])), reshape_to(y.index, {regions, high, 1}));
-      Value index = plus(times(line, number_of(shape[3])), reshape_to(x.index, {regions, 1, wide}));
-      Value pixel = emit("take", {image, index},
-                         make<relay::TakeAttrs>(int64_t{0}, std::optional<int64_t>(0), std::string("clip")));
-      Value part = choose(pair("logical_and", y.inside, x.inside),
-                          times(pixel, pair("multiply", y.weight, x.weight)), number(pixel, 0));
-      result = !result ? part : emit(maximum ? "maximum" : "add", {result, part});
-    }
+  const Value sampled_bins = sampled_regions(node.in(0), images, taps(1, rows, shape[2]),
+                                             taps(0, columns, shape[3]), maximum ? "maximum" : "add");
   // (regions, rows, samples, columns, samples, channels)
   auto bins = make<relay::ReduceAttrs>(Ints{2, 4}, false);
-  result = emit(maximum ? "max" : "mean",
-                {reshape_to(result, {regions, rows, samples, columns, samples, channels})}, bins);
+  const Value result =
+      emit(maximum ? "max" : "mean",
+           {reshape_to(sampled_bins, {regions, rows, samples, columns, samples, channels})}, bins);
   return {transposed(result, {0, 3, 1, 2})};
+}
+
+/// Where along an axis the pixels of crops of regions lie in an image, of which each is as long as the
+/// numbers at `begin` and `end` say: (regions, count).
+Value crop_places(const Value& begin, const Value& end, const Expr& count, const Expr& extent) {
+  const Value last = extent_of(begin, extent - 1);
+  const Value first = times(begin, last), length = minus(times(end, last), first);
+  // Of one alone the middle.
+  const Value is_one = emit("equal", {number_of(count), integer(1)});
+  const Value from = choose(is_one, plus(first, times(length, number(begin, 0.5))), first);
+  const Value steps = cast_to(counted_along(count, 1, 2), type_of(begin).dtype);
+  return plus(from, times(steps, over(length, extent_of(begin, max(count - 1, 1)))));
+}
+
+/// Crops of regions (y1, x1, y2, x2) of images, scaled to one size; what lies outside of an image is one
+/// number.
+Values crop_and_resize(const Node& node) {
+  if (node.rank(0) != 4 || node.rank(1) != 2)
+    node.reject("data of rank {} and regions of rank {}, must be 4 and 2", node.rank(0), node.rank(1));
+  const std::string mode = node.text("mode", "bilinear");
+  if (mode != "bilinear" && mode != "nearest") node.reject("mode `{}` is unknown", mode);
+  const Expr regions = node.dims(1)[0];
+  const std::vector<Expr> crop = sizes_of(node, 3);
+  if (crop.size() != 2) node.reject("a crop of {} axes, must be of 2", crop.size());
+  const Value edges = with_dims(node.in(1), {regions, 4});
+  const Value images = cast_to(with_dims(node.in(2), {regions}), kInt64);
+  std::vector<std::vector<Tap>> taps;
+  Values inside;
+  for (int64_t d = 0; d < 2; ++d) {
+    const auto axis = static_cast<size_t>(d);
+    const Expr& extent = node.dims(0)[axis + 2];
+    const Value x =
+        crop_places(sliced(edges, 1, d, d + 1), sliced(edges, 1, d + 2, d + 3), crop[axis], extent);
+    const Value first = number(x, 0), last = extent_of(x, extent - 1);
+    inside.push_back(both(emit("less_equal", {first, x}), emit("less_equal", {x, last})));
+    // Of a place outside no matter which: it is not looked at.
+    const Value near = between(x, first, last), low = floor(near), t = minus(near, low);
+    if (mode == "nearest")
+      taps.push_back({{whole(floor(plus(near, number(x, 0.5)))), Value(), Value()}});
+    else
+      taps.push_back({{whole(low), minus(number(x, 1), t), Value()},
+                      {whole(between(plus(low, number(x, 1)), first, last)), t, Value()}});
+  }
+  const Value result = sampled_regions(node.in(0), images, taps[0], taps[1], "add");
+  const Value shown =
+      both(reshape_to(inside[0], {regions, crop[0], 1, 1}), reshape_to(inside[1], {regions, 1, crop[1], 1}));
+  const Value filled = choose(shown, result, number(result, node.real("extrapolation_value", 0)));
+  return {transposed(filled, {0, 3, 1, 2})};
 }
 
 /// A window of two axes whose taps are moved.
@@ -437,70 +496,80 @@ Values deform_conv(const Node& node) {
 
 /// One axis of Col2Im.
 struct FoldedAxis {
-  int64_t image, kernel, stride, dilation, before, after;  // before and after: padding
-  int64_t padded() const { return image + before + after; }
-  int64_t blocks() const { return (padded() - dilation * (kernel - 1) - 1) / stride + 1; }
+  Expr image;
+  int64_t kernel, stride, dilation, before, after;  // before and after: padding
+  Expr padded() const { return relay::simplify_size(image + (before + after)); }
+  Expr blocks() const {
+    return relay::simplify_size(floordiv(padded() - (dilation * (kernel - 1) + 1), Expr(stride)) + 1);
+  }
 };
 
 /// Of (m, kernel, others, blocks, behind) the sums in (m, image, others, behind). What lies less than a
 /// stride apart in a block goes side by side in the image; the rest of the block meets what is before it in
 /// the next.
 Value folded(Value data, const FoldedAxis& axis) {
-  const Ints shape = shape_of(data);
-  const int64_t m = shape[0], others = shape[2], blocks = shape[3], behind = shape[4];
+  const std::vector<Expr> shape = dims_of(data);
+  const Expr &m = shape[0], &others = shape[2], &blocks = shape[3], &behind = shape[4];
   const Value zero = scalar(type_of(data).dtype, 0);
   if (axis.dilation > 1) {
-    data = reshape(data, {m, axis.kernel, 1, others, blocks * behind});
+    data = reshape_to(data, {m, axis.kernel, 1, others, simplify(blocks * behind)});
     data = padded_along(data, 2, 0, axis.dilation - 1, zero);
   }
   const int64_t reach = axis.kernel * axis.dilation, steps = (reach + axis.stride - 1) / axis.stride;
-  data = padded_along(reshape(data, {m, reach, others, blocks, behind}), 1, 0, steps * axis.stride - reach,
+  data = padded_along(reshape_to(data, {m, reach, others, blocks, behind}), 1, 0, steps * axis.stride - reach,
                       zero);
-  data = reshape(data, {m, steps, axis.stride * others, blocks, behind});
-  const int64_t extent = std::max((axis.padded() + axis.stride - 1) / axis.stride, steps - 1 + blocks);
+  data = reshape_to(data, {m, steps, simplify(others * axis.stride), blocks, behind});
+  const Expr extent = relay::simplify_size(
+      max(floordiv(axis.padded() + (axis.stride - 1), Expr(axis.stride)), blocks + (steps - 1)));
   Value sum;
   for (int64_t step = 0; step < steps; ++step) {
-    const Value part = reshape(sliced(data, 1, step, step + 1), {m, axis.stride, others, blocks, behind});
-    const Value placed = padded_along(part, 3, step, extent - step - blocks, zero);
+    const Value part = reshape_to(sliced(data, 1, step, step + 1), {m, axis.stride, others, blocks, behind});
+    const Value placed = padded_along(part, 3, step, relay::simplify_size(extent - step - blocks), zero);
     sum = sum ? plus(sum, placed) : placed;
   }
-  sum = reshape(transposed(sum, {0, 3, 1, 2, 4}), {m, extent * axis.stride, others, behind});
+  sum = reshape_to(transposed(sum, {0, 3, 1, 2, 4}), {m, simplify(extent * axis.stride), others, behind});
   // What fell on the padding is dropped.
-  return sliced(sum, 1, axis.before, axis.before + axis.image);
+  return sliced_by(sum, 1, {axis.before, axis.image});
 }
 
 /// Adds up overlapping blocks (n, channels * block, blocks) in an image.
 Values col2im(const Node& node) {
-  Ints shape = node.shape(0), image = node.ints_in(1), kernel = node.ints_in(2);
+  const std::vector<Expr> image = sizes_of(node, 1);
+  const Ints kernel = node.ints_in(2);
   const size_t axes = image.size();
-  Ints strides = node.ints("strides", Ints(axes, 1)), dilations = node.ints("dilations", Ints(axes, 1)),
-       pads = node.ints("pads", Ints(2 * axes, 0));
+  const Ints strides = node.ints("strides", Ints(axes, 1)), dilations = node.ints("dilations", Ints(axes, 1)),
+             pads = node.ints("pads", Ints(2 * axes, 0));
   if (kernel.size() != axes || strides.size() != axes || dilations.size() != axes || pads.size() != 2 * axes)
     node.reject("image, block, strides, dilations or pads differ in length");
+  if (node.rank(0) != 3) node.reject("columns of rank {}, must be 3", node.rank(0));
   std::vector<FoldedAxis> folds;
-  Ints blocks;
+  std::vector<Expr> blocks;
   for (size_t d = 0; d < axes; ++d) {
     if (kernel[d] < 1 || strides[d] < 1 || dilations[d] < 1)
       node.reject("block, strides and dilations must be positive");
     folds.push_back({image[d], kernel[d], strides[d], dilations[d], pads[d], pads[axes + d]});
-    if (folds[d].before < 0 || folds[d].after < 0 || folds[d].padded() <= dilations[d] * (kernel[d] - 1))
+    const Expr padded = folds[d].padded();
+    if (folds[d].before < 0 || folds[d].after < 0 ||
+        (as_int(padded) && int_value(padded) <= dilations[d] * (kernel[d] - 1)))
       node.reject("a block of {}, {} apart, in an image of {} padded by {} and {}", kernel[d], dilations[d],
-                  image[d], pads[d], pads[axes + d]);
+                  relay::print(image[d]), pads[d], pads[axes + d]);
     blocks.push_back(folds[d].blocks());
   }
-  int64_t offsets = shape_size(node.constant_shape(kernel)), count = shape_size(node.constant_shape(blocks));
-  if (shape.size() != 3 || shape[1] % offsets || shape[2] != count)
-    node.reject("columns of shape {} for {} blocks of {}", shape_text(shape), count, offsets);
-  Value data = node.in(0);
-  int64_t m = shape[0] * shape[1] / offsets;
-  for (const FoldedAxis& fold : folds) {
-    offsets /= fold.kernel, count /= fold.blocks();
-    data = folded(reshape(data, {m, fold.kernel, offsets, fold.blocks(), count}), fold);
-    m *= fold.image;
+  const std::vector<Expr> columns = node.dims(0);
+  int64_t offsets = shape_size(node.constant_shape(kernel));
+  const Expr channels = relay::simplify_size(floordiv(columns[1], Expr(offsets)));
+  // Whether the columns are as many the run finds out where they are open.
+  Value data = with_dims(node.in(0), {columns[0], simplify(channels * offsets), elements_of(blocks)});
+  Expr m = simplify(columns[0] * channels);
+  for (size_t d = 0; d < axes; ++d) {
+    offsets /= kernel[d];
+    const Expr behind = elements_of(std::span(blocks).subspan(d + 1));
+    data = folded(reshape_to(data, {m, kernel[d], offsets, blocks[d], behind}), folds[d]);
+    m = simplify(m * image[d]);
   }
-  Ints result{shape[0], shape[1] / shape_size(kernel)};
+  std::vector<Expr> result{columns[0], channels};
   result.insert(result.end(), image.begin(), image.end());
-  return {reshape(data, result)};
+  return {reshape_to(data, result)};
 }
 
 constexpr Converter kConverters[] = {
@@ -511,5 +580,10 @@ constexpr Converter kConverters[] = {
 }  // namespace
 
 std::span<const Converter> image_converters() { return kConverters; }
+
+std::span<const Converter> contrib_image_converters() {
+  static constexpr Converter kContrib[] = {{"CropAndResize", crop_and_resize, Arithmetic::kWide}};
+  return kContrib;
+}
 
 }  // namespace lathe::onnx

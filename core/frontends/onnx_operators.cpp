@@ -38,8 +38,9 @@ Rows rows_by_name() {
         signal_converters(), slice_converters(), tensor_converters()})
     for (const Converter& row : family) rows.emplace(row.op, &row);
   for (const Same& same : kSame) rows.emplace(kContrib + same.contrib, rows.at(same.standard));
-  for (auto family : {contrib_attention_converters(), contrib_fused_converters(),
-                      contrib_quantized_converters(), contrib_weight_converters()})
+  for (auto family :
+       {contrib_attention_converters(), contrib_fused_converters(), contrib_image_converters(),
+        contrib_matrix_converters(), contrib_quantized_converters(), contrib_weight_converters()})
     for (const Converter& row : family) rows.emplace(kContrib + row.op, &row);
   return rows;
 }

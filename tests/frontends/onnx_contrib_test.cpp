@@ -388,6 +388,38 @@ TEST(OnnxContrib, OperatorsThatTheStandardHas) {
               ElementsAre(4, 5));
 }
 
+TEST(OnnxContrib, InversesOfMatrices) {
+  // The first needs another row than its own for a pivot.
+  const Tensor x = floats({0, 2, 1, 1, 0, 3, 4, 1, 0, 2, 0, 0, 0, 4, 0, 0, 0, 8}, {2, 3, 3});
+  ImportedModel model = import_node("Inverse", {x}, kContrib);
+  const Tensor y = run(model, {})[0];
+  const Tensor unit = onnx::run("MatMul", {x, y})[0];
+  std::vector<double> expected;
+  for (int64_t i = 0; i < 18; ++i) expected.push_back(i % 9 % 4 == 0);
+  EXPECT_THAT(values(unit), Pointwise(IsNear(), expected));
+  EXPECT_THAT(values(y).back(), 0.125);
+}
+
+/// Of an image of 2 x 3 pixels: 0 1 2 in the first row, 3 4 5 in the second.
+TEST(OnnxContrib, CropsOfRegions) {
+  const Tensor image = floats({0, 1, 2, 3, 4, 5}, {1, 1, 2, 3});
+  const auto crop = [&](std::vector<float> region, int32_t rows, int32_t columns,
+                        const std::string& more = "") {
+    const auto count = static_cast<int64_t>(region.size()) / 4;
+    return values(contrib("CropAndResize",
+                          {image, floats(std::move(region), {count, 4}),
+                           ints32(std::vector<int32_t>(static_cast<size_t>(count))), ints32({rows, columns})},
+                          more)[0]);
+  };
+  EXPECT_THAT(crop({0, 0, 1, 1}, 2, 3), ElementsAre(0, 1, 2, 3, 4, 5));
+  EXPECT_THAT(crop({0, 0, 0.5F, 1}, 2, 2), ElementsAre(0, 2, 1.5, 3.5));
+  // One row alone is that of the middle.
+  EXPECT_THAT(crop({0, 1, 1, 0}, 1, 3), ElementsAre(3.5, 2.5, 1.5));
+  EXPECT_THAT(crop({0, 0, 1, 2}, 1, 3, real("extrapolation_value", -1)), ElementsAre(1.5, 3.5, -1));
+  EXPECT_THAT(crop({0.3F, 0, 0.3F, 0.5F, 1, 1, 1, 1}, 1, 2, text("mode", "nearest")),
+              ElementsAre(0, 1, 5, 5));
+}
+
 TEST(OnnxContrib, OthersAreRefusedByTheirFullNames) {
   const Tensor x = random({2, 2}, 1);
   EXPECT_EQ(thrown_by([&] { contrib("Relu", {x}); }), "m.onnx: unsupported operator: com.microsoft.Relu");

@@ -540,6 +540,29 @@ TEST(OnnxOpen, DiagonalsOfTwoDimensions) {
   EXPECT_THROW(run_at(open_model(model), {{"x", {3, 2, 4}}}), Error);
 }
 
+TEST(OnnxOpen, ImagesPutTogetherFromBlocks) {
+  const std::string blocks =
+      integers("strides", {2, 1}) + integers("dilations", {1, 2}) + integers("pads", {1, 0, 0, 1});
+  const Strings nodes{node("Shape", {"z"}, {"image"}), ints("block", {3, 2}),
+                      node("Col2Im", {"x", "image", "block"}, {"y"}, blocks)};
+  // Blocks by rows and by columns, of images of 6 x 5, 3 x 4 and 9 x 3.
+  expect_same_at({nodes, input_of("x", {"n", "c", "l"}) + input_of("z", {"h", "w"}), {"y"}, 18},
+                 {{{"x", {2, 12, 3 * 4}}, {"z", {6, 5}}},
+                  {{"x", {1, 6, 1 * 3}}, {"z", {3, 4}}},
+                  {{"x", {3, 6, 4 * 2}}, {"z", {9, 3}}}});
+}
+
+TEST(OnnxOpen, MovesTheGridOfAnyImage) {
+  for (int64_t corners : {0, 1})
+    expect_same_at(
+        {{node("Shape", {"x"}, {"size"}),
+          node("AffineGrid", {"theta", "size"}, {"y"}, integer("align_corners", corners))},
+         input_of("x", {"n", "c", "h", "w"}) + input_of("theta", {"n", "2", "3"}),
+         {"y"},
+         20},
+        {{{"x", {2, 1, 3, 4}}, {"theta", {2, 2, 3}}}, {{"x", {1, 3, 1, 5}}, {"theta", {1, 2, 3}}}});
+}
+
 TEST(OnnxOpen, RecurrencesOfAnyLengthAndBatch) {
   for (const auto& [op, gates] :
        std::vector<std::pair<const char*, int>>{{"RNN", 1}, {"GRU", 3}, {"LSTM", 4}})
