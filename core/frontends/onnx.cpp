@@ -101,7 +101,7 @@ class Importer final : public Surroundings {
         options_(options),
         choices_(choices) {
     folder_ = std::filesystem::path(name_).parent_path().string();
-    calls_.push_back({{{}}, {}, opset_of(model).value_or(1)});
+    calls_.push_back({{Scope{{}, &graph_}}, {}, opset_of(model).value_or(1)});
   }
 
   ImportedModel imported() {
@@ -320,22 +320,27 @@ class Importer final : public Surroundings {
       names()[each.values().name()] = constant(tensor_from(each, folder_));
   }
 
-  /// By name, from the outermost graph to the innermost.
-  using Scopes = std::vector<std::unordered_map<std::string, Value>>;
+  using Names = std::unordered_map<std::string, Value>;
+  struct Scope {
+    Names names;
+    const ::onnx::GraphProto* graph = nullptr;  // null: a function's
+  };
+  /// From the outermost graph to the innermost.
+  using Scopes = std::vector<Scope>;
   /// The model itself, or a function, whose nodes see no names around it.
   struct Call {
     Scopes scopes;
     Attributes attributes;
     int64_t opset;
   };
-  std::unordered_map<std::string, Value>& names() { return calls_.back().scopes.back(); }
-  const std::unordered_map<std::string, Value>& names() const { return calls_.back().scopes.back(); }
+  Names& names() { return calls_.back().scopes.back().names; }
+  const Names& names() const { return calls_.back().scopes.back().names; }
 
   /// The value of that name; `user` is who asks, for the message. Null for an input that a call leaves out.
   Value value(const std::string& name, const std::string& user) const {
     const Scopes& scopes = calls_.back().scopes;
     for (size_t i = scopes.size(); i-- > 0;)
-      if (auto found = scopes[i].find(name); found != scopes[i].end()) return found->second;
+      if (auto found = scopes[i].names.find(name); found != scopes[i].names.end()) return found->second;
     fail("{} uses `{}`, which nothing defines before it", user, name);
   }
 
@@ -364,10 +369,19 @@ class Importer final : public Surroundings {
     return times * nodes <= kMostWritten / 2 - written_;
   }
 
+  std::optional<int64_t> stated_rank(const std::string& name) const override {
+    if (const ::onnx::GraphProto* graph = calls_.back().scopes.back().graph)
+      for (const auto* values : {&graph->output(), &graph->value_info()})
+        for (const auto& value : *values)
+          if (value.name() == name && value.type().tensor_type().has_shape())
+            return value.type().tensor_type().shape().dim_size();
+    return std::nullopt;
+  }
+
   /// The outputs of a graph inside this one, whose names hide those around it.
   std::vector<Value> run(const ::onnx::GraphProto& graph, const std::vector<Value>& inputs) override {
     // Called for each step of a loop: names inside are converted anew, with other values each time.
-    const Innermost inner(calls_.back().scopes, {});
+    const Innermost inner(calls_.back().scopes, Scope{{}, &graph});
     write_out(graph.node_size());
     add_initializers(graph);
     if (static_cast<size_t>(graph.input_size()) != inputs.size())
@@ -389,7 +403,8 @@ class Importer final : public Surroundings {
     if (inputs.size() > static_cast<size_t>(function.input_size()))
       fail("{} inputs, the function has {}", inputs.size(), function.input_size());
     const Innermost inner(
-        calls_, Call{{{}}, functions_.attributes_of(call), opset_of(function).value_or(calls_.back().opset)});
+        calls_,
+        Call{{Scope{}}, functions_.attributes_of(call), opset_of(function).value_or(calls_.back().opset)});
     for (int i = 0; i < function.input_size(); ++i)
       names()[function.input(i)] =
           static_cast<size_t>(i) < inputs.size() ? inputs[static_cast<size_t>(i)] : Value();

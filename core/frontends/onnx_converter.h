@@ -61,6 +61,8 @@ class Surroundings {
   /// Whether the graph may be written out so many times more: loops within loops soon are more nodes than
   /// any machine compiles.
   virtual bool has_room_for(const ::onnx::GraphProto& graph, int64_t times) const = 0;
+  /// The rank that the graph states of a value of its own.
+  virtual std::optional<int64_t> stated_rank(const std::string& name) const = 0;
 
  protected:
   ~Surroundings() = default;
@@ -126,6 +128,8 @@ class Node {
   std::vector<Value> run(const char* name, const std::vector<Value>& inputs) const;
   /// The type of output i of that graph, where the file says all of it; null else.
   relay::Type declared_output(const char* name, size_t i) const;
+  /// The rank that the file states of output 0, which tells what the inputs' types do not.
+  std::optional<int64_t> stated_rank() const { return around_.stated_rank(proto_.output(0)); }
   /// Whether so many steps of a loop, whose body attribute `name` holds, may be written out.
   bool may_unroll(const char* name, int64_t steps) const;
   using Type = ::onnx::AttributeProto::AttributeType;

@@ -78,12 +78,30 @@ Value reduced_at_run_time(const Value& value, const RunAxes& axes,
   return result;
 }
 
-Value without_axes(const Node& node, const Value& value, const RunAxes& axes) {
-  const std::optional<int64_t> count = axes.count();
+namespace {
+
+/// `value`, where so many axes are named.
+Value of_so_many(const Value& value, const RunAxes& axes, int64_t count) {
+  Value named = integer(0);
+  for (int64_t axis = 0; axis < axes.rank(); ++axis) named = plus(named, cast_to(axes.names(axis), kInt64));
+  return emit("require", {value, is_equal(named, integer(count))},
+              make<relay::RequireAttrs>(fmt::format(
+                  "other than {} axes: the result has not the rank that the file states", count)));
+}
+
+}  // namespace
+
+Value without_axes(const Node& node, const Value& given, const RunAxes& axes) {
+  Value value = given;
+  std::optional<int64_t> count = axes.count();
+  if (const auto rank = node.stated_rank(); !count && rank && *rank <= axes.rank()) {
+    count = axes.rank() - *rank;
+    value = of_so_many(given, axes, *count);
+  }
   if (!count)
     node.reject(
         "how many axes it drops must be known when the model is compiled, since the result has as many "
-        "dimensions less; input 1 has any number of them");
+        "dimensions less, and its rank is not stated; input 1 has any number of them");
   if (*count > axes.rank()) node.reject("{} axes of a tensor of rank {}", *count, axes.rank());
   if (*count == axes.rank()) return reshape_to(value, {});
   const Values extents = extents_of(value);
@@ -114,15 +132,17 @@ Value along_run_axis(const Node& node, size_t i, FunctionRef<Value(int64_t)> f) 
 }
 
 Values unsqueeze_at_run_time(const Node& node) {
-  const int64_t* count = node.rank(1) == 0 ? nullptr : as_int(node.dims(1)[0]);
-  if (!count && node.rank(1) != 0)
+  const int64_t from = node.rank(0);
+  const Expr count = node.rank(1) == 0 ? Expr(1) : node.dims(1)[0];
+  const auto stated = node.stated_rank();
+  if (!as_int(count) && !stated)
     node.reject(
         "how many axes it adds must be known when the model is compiled, since the result has as many "
-        "dimensions more; input 1 has any number of them");
-  const int64_t from = node.rank(0), rank = from + (count ? *count : 1);
+        "dimensions more, and its rank is not stated; input 1 has any number of them");
+  const int64_t rank = as_int(count) ? from + int_value(count) : *stated;
   const RunAxes axes(node, 1, rank);
   const Values extents = extents_of(node.in(0));
-  Values args{node.in(0)};
+  Values args{as_int(count) ? node.in(0) : of_so_many(node.in(0), axes, rank - from)};
   Value before = integer(0);  // axes of the input that stand in front
   for (int64_t place = 0; place < rank; ++place) {
     Value size = integer(1);

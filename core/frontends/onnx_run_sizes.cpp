@@ -61,14 +61,16 @@ std::optional<KnownElement> known_element(const Value& vector, int64_t i) {
   return {};
 }
 
-Values numbers_in(const Node& node, size_t i) {
+Values numbers_in(const Node& node, size_t i, std::optional<int64_t> told) {
   if (node.rank(i) > 1) node.reject("input {} has rank {}, must be a vector", i, node.rank(i));
   if (node.dtype(i).is_float())
     node.reject("input {} is of type {}, must be integers", i, to_string(node.dtype(i)));
-  const int64_t count = node.rank(i) == 0 ? 1 : node.dim(i, 0);
+  const bool tells = node.rank(i) == 0 || as_int(node.dims(i)[0]) || !told;
+  const int64_t count = node.rank(i) == 0 ? 1 : tells ? node.dim(i, 0) : *told;
   if (count > Node::kMostDims)
     node.reject("input {} has {} numbers, must have {} at most", i, count, Node::kMostDims);
-  const Value vector = reshape(cast_to(as_data(node.in(i)), kInt64), {count});
+  const Value data = cast_to(as_data(node.in(i)), kInt64);
+  const Value vector = tells ? reshape(data, {count}) : with_dims(data, {count});
   Values numbers;
   for (int64_t k = 0; k < count; ++k) numbers.push_back(taken(vector, integer(k), 0));
   return numbers;
@@ -325,11 +327,13 @@ Values slice_of_run_axes(const Node& node) {
 /// Along each axis in turn.
 Values slice_at_run_time(const Node& node) {
   if (is_told_by_run(node, 3)) return slice_of_run_axes(node);
-  const Values starts = numbers_in(node, 1), ends = numbers_in(node, 2);
+  std::optional<int64_t> named;
+  if (node.has(3)) named = static_cast<int64_t>(node.ints_in(3).size());
+  const Values starts = numbers_in(node, 1, named), ends = numbers_in(node, 2, named);
   Ints axes(starts.size());
   std::iota(axes.begin(), axes.end(), 0);
   if (node.has(3)) axes = node.ints_in(3);
-  const Values steps = node.has(4) ? numbers_in(node, 4) : Values(starts.size(), integer(1));
+  const Values steps = node.has(4) ? numbers_in(node, 4, named) : Values(starts.size(), integer(1));
   if (ends.size() != starts.size() || axes.size() != starts.size() || steps.size() != starts.size())
     node.reject("starts, ends, axes and steps differ in length");
   Value value = node.in(0);
@@ -339,7 +343,7 @@ Values slice_at_run_time(const Node& node) {
 }
 
 Values reshape_at_run_time(const Node& node) {
-  Values sizes = numbers_in(node, 1);
+  Values sizes = numbers_in(node, 1, node.stated_rank());
   const Dims& from = node.dims(0);
   Value product = integer(1);
   for (size_t i = 0; i < sizes.size(); ++i) {
@@ -371,11 +375,11 @@ Values constant_of_shape_at_run_time(const Node& node) {
   const auto value = node.tensor("value");
   if (value && value->size() != 1) node.reject("value has {} numbers, must have one", value->size());
   const Value element = value ? constant(value->reshaped({})) : scalar(kFloat32, 0);
-  return {emit("broadcast_to_like", {element, shaped_at_run_time(numbers_in(node, 0))})};
+  return {emit("broadcast_to_like", {element, shaped_at_run_time(numbers_in(node, 0, node.stated_rank()))})};
 }
 
 Values tile_at_run_time(const Node& node) {
-  const Values counts = numbers_in(node, 1);
+  const Values counts = numbers_in(node, 1, node.rank(0));
   if (static_cast<int64_t>(counts.size()) != node.rank(0))
     node.reject("{} counts for rank {}", counts.size(), node.rank(0));
   Value value = node.in(0);
@@ -408,10 +412,10 @@ std::vector<Pads> pads_in(const Node& node) {
                                          axes.of_axis(axis, row_of(both, integer(1)), integer(0))};
     return pads;
   }
-  const Values numbers = numbers_in(node, 1);
   Ints axes(pads.size());
   std::iota(axes.begin(), axes.end(), 0);
   if (node.has(3)) axes = node.ints_in(3);
+  const Values numbers = numbers_in(node, 1, 2 * static_cast<int64_t>(axes.size()));
   if (numbers.size() != 2 * axes.size())
     node.reject("pads has {} numbers for {} axes", numbers.size(), axes.size());
   for (size_t i = 0; i < axes.size(); ++i)

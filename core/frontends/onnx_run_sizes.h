@@ -19,8 +19,9 @@ std::optional<KnownElement> known_element(const Value& vector, int64_t i);
 /// 0, 1, 2, ... below a number of rank 0.
 Value counted_at_run_time(const Value& count);
 
-/// Numbers of rank 0, int64: the elements of an integer vector.
-Values numbers_in(const Node& node, size_t i);
+/// Numbers of rank 0, int64: the elements of an integer vector, of which there are `told` where its own
+/// length does not say it.
+Values numbers_in(const Node& node, size_t i, std::optional<int64_t> told = std::nullopt);
 /// The positions of the true elements of a vector, in order: as many as there are.
 Value positions_of(const Value& flags);
 

@@ -8,6 +8,7 @@
 #include "core/frontends/onnx_run_axes.h"
 #include "core/frontends/onnx_run_sizes.h"
 #include "core/relay/analysis/sizes.h"
+#include "core/relay/ops/attrs_require.h"
 #include "core/relay/ops/attrs_tensor.h"
 #include "core/relay/ops/rule.h"
 #include "core/relay/text.h"
@@ -97,30 +98,66 @@ Values flatten(const Node& node) {
   return {reshape_to(node.in(0), {simplify(rows), simplify(columns)})};
 }
 
+/// `value`, of which none of these axes has one element: the run checks it.
+Value without_ones(const Value& value, const Ints& axes) {
+  Value result = value;
+  for (int64_t axis : axes) {
+    const Expr dim = dims_of(value)[static_cast<size_t>(axis)];
+    const Value longer = emit("not_equal", {number_of(dim), scalar(kInt64, 1)});
+    result = emit("require", {result, longer},
+                  make<relay::RequireAttrs>(fmt::format(
+                      "dimension {} is 1, which a squeeze would drop that the file says to keep it",
+                      relay::print(dim))));
+  }
+  return result;
+}
+
+/// The axes of one element. Of those that may have one, all are taken or none, as the result's rank says that
+/// the file states.
+struct Ones {
+  Ints axes, kept;
+};
+Ones ones_of(const Node& node) {
+  Ones ones;
+  Ints open;
+  for (int64_t d = 0; d < node.rank(0); ++d) {
+    const Expr& dim = node.dims(0)[static_cast<size_t>(d)];
+    if (is_int(dim, 1))
+      ones.axes.push_back(d);
+    else if (!as_int(dim) && !OpenDimensions::current()->is_at_most(2, dim))
+      open.push_back(d);
+  }
+  if (open.empty()) return ones;
+  const int64_t most = node.rank(0) - static_cast<int64_t>(ones.axes.size());
+  const int64_t result = node.stated_rank().value_or(-1);
+  if (result == most) return {ones.axes, open};
+  if (result != most - static_cast<int64_t>(open.size()))
+    node.reject(
+        "which sizes are 1 must be known when the model is compiled, where no axes are named and the "
+        "result's "
+        "rank, if the file states it, does not tell; {} is open",
+        relay::print(node.dims(0)[static_cast<size_t>(open[0])]));
+  ones.axes.insert(ones.axes.end(), open.begin(), open.end());
+  std::sort(ones.axes.begin(), ones.axes.end());
+  return ones;
+}
+
 Values squeeze(const Node& node) {
   if (is_told_by_run(node, 1)) return {without_axes(node, node.in(0), RunAxes(node, 1, node.rank(0)))};
-  const std::vector<Expr> from = dims_of(node.in(0));
-  Ints axes = node.has(1) ? node.ints_in(1) : node.ints("axes", {});
+  Ones dropped{node.has(1) ? node.ints_in(1) : node.ints("axes", {}), {}};
+  for (int64_t& axis : dropped.axes) axis = node.axis(axis, node.rank(0));
+  if (dropped.axes.empty()) dropped = ones_of(node);
   std::vector<Expr> to;
-  Ints dropped;
-  for (int64_t& axis : axes) axis = node.axis(axis, node.rank(0));
   for (int64_t d = 0; d < node.rank(0); ++d) {
-    const Expr& dim = from[static_cast<size_t>(d)];
-    bool named = std::find(axes.begin(), axes.end(), d) != axes.end();
-    if (axes.empty() && !as_int(dim))
-      node.reject(
-          "which sizes are 1 must be known when the model is compiled, where no axes are named; {} is open",
-          relay::print(dim));
-    // Of an open one the run checks it.
-    if (named && as_int(dim) && !is_int(dim, 1)) node.reject("axis {} has {} elements", d, relay::print(dim));
-    if (named || (axes.empty() && is_int(dim, 1)))
-      dropped.push_back(d);
-    else
+    const Expr& dim = node.dims(0)[static_cast<size_t>(d)];
+    if (std::ranges::find(dropped.axes, d) == dropped.axes.end())
       to.push_back(dim);
+    else if (as_int(dim) && !is_int(dim, 1))  // of an open one the run checks it
+      node.reject("axis {} has {} elements", d, relay::print(dim));
   }
-  if (has_open_dims(node.in(0)))
-    return {emit("squeeze", {node.in(0)}, make<relay::SqueezeAttrs>(std::optional<Ints>(dropped)))};
-  return {reshape_to(node.in(0), to)};
+  if (!has_open_dims(node.in(0))) return {reshape_to(node.in(0), to)};
+  return {emit("squeeze", {without_ones(node.in(0), dropped.kept)},
+               make<relay::SqueezeAttrs>(std::optional<Ints>(dropped.axes)))};
 }
 
 Values unsqueeze(const Node& node) {

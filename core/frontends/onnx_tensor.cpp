@@ -75,11 +75,32 @@ void require_tuples(const Node& node) {
   if (node.rank(1) == 0) node.reject("indices are a scalar");
 }
 
+/// How many axes the indices of a GatherND name, of which the batch is none, where their own dimension does
+/// not say it: what the result's rank leaves, or the one axis that there is.
+int64_t named_axes(const Node& node, int64_t batch) {
+  const int64_t most = node.rank(0) - batch;
+  if (most == 1) return 1;
+  const std::optional<int64_t> result = node.stated_rank();
+  if (!result)
+    node.reject(
+        "how many axes its indices name must be known when the model is compiled, since the result's rank "
+        "follows from it, which the file does not state; they are of type {}",
+        relay::print(node.in(1)->checked_type));
+  const int64_t axes = node.rank(1) - 1 + most - *result;
+  if (axes < 1 || axes > most)
+    node.reject("a result of rank {} for data of rank {} and indices of rank {}", *result, node.rank(0),
+                node.rank(1));
+  return axes;
+}
+
 Values gather_nd(const Node& node) {
   require_tuples(node);
-  auto attrs = make<relay::GatherNdAttrs>(node.integer("batch_dims", 0),
-                                          std::optional<int64_t>(node.dim(1, node.rank(1) - 1)));
-  return {emit("gather_nd", {node.in(0), index_tuple_first(node.in(1))}, attrs)};
+  const int64_t batch = node.integer("batch_dims", 0);
+  std::vector<Expr> tuples = node.dims(1);
+  if (!as_int(tuples.back())) tuples.back() = named_axes(node, batch);
+  const Value indices = with_dims(node.in(1), tuples);
+  auto attrs = make<relay::GatherNdAttrs>(batch, std::optional<int64_t>(int_value(tuples.back())));
+  return {emit("gather_nd", {node.in(0), index_tuple_first(indices)}, attrs)};
 }
 
 Values scatter_elements(const Node& node) {

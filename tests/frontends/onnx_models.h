@@ -20,14 +20,21 @@ using Strings = std::vector<std::string>;
 
 inline constexpr int64_t kFloat = 1, kInt = 7, kBoolean = 9;
 
-/// Dimensions are numbers or names.
-inline std::string input_of(const std::string& name, const Strings& dims, int64_t type = kFloat) {
+/// A value of a graph in the list of that number. Dimensions are numbers or names.
+inline std::string value_of(uint64_t list, const std::string& name, const Strings& dims, int64_t type) {
   std::string shape;
   for (const std::string& dim : dims) {
     const bool number = dim.find_first_not_of("0123456789") == std::string::npos;
     shape += field(1, number ? field(1, int64_t{std::stoi(dim)}) : field(2, dim));
   }
-  return field(11, field(1, name) + field(2, field(1, field(1, type) + field(2, shape))));
+  return field(list, field(1, name) + field(2, field(1, field(1, type) + field(2, shape))));
+}
+inline std::string input_of(const std::string& name, const Strings& dims, int64_t type = kFloat) {
+  return value_of(11, name, dims, type);
+}
+/// What a file says besides of a value that a node gives.
+inline std::string stated(const std::string& name, const Strings& dims, int64_t type = kFloat) {
+  return value_of(13, name, dims, type);
 }
 
 inline std::string ints(const std::string& name, const Shape& values) {

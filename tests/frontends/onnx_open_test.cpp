@@ -5,6 +5,7 @@
 
 #include "core/relay/text.h"
 #include "tests/frontends/onnx_models.h"
+#include "tests/thrown_by.h"
 
 namespace lathe::onnx {
 namespace {
@@ -531,6 +532,48 @@ TEST(OnnxOpen, PutsSlicesAtTuplesOfAnOpenWidth) {
     expect_same_at(model, {at(width)});
     EXPECT_THROW(run_at(open_model(model), at(3 - width)), Error);
   }
+}
+
+/// How many axes the indices name, where the file states the rank of the result.
+TEST(OnnxOpen, TakesSlicesAtTuplesOfAnOpenWidth) {
+  const auto model = [](const std::string& rank) {
+    return Model{{node("GatherND", {"x", "at"}, {"y"})},
+                 input_of("x", {"n", "m", "k"}) + input_of("at", {"p", "w"}, kInt) + rank};
+  };
+  const auto at = [](int64_t width) { return Shapes{{"x", {3, 4, 5}}, {"at", {2, width}}}; };
+  expect_same_at(model(stated("y", {"p", "k"})), {at(2)});
+  expect_same_at(model(stated("y", {"p", "m", "k"})), {at(1)});
+  EXPECT_THROW(run_at(open_model(model(stated("y", {"p", "k"}))), at(1)), Error);
+  EXPECT_THAT(thrown_by([&] { open_model(model("")); }),
+              HasSubstr("how many axes its indices name must be known when the model is compiled"));
+  EXPECT_THAT(thrown_by([&] { open_model(model(stated("y", {}))); }),
+              HasSubstr("a result of rank 0 for data of rank 3 and indices of rank 2"));
+  // Of one axis there is but one to name.
+  expect_same_at(
+      {{node("GatherND", {"x", "at"}, {"y"})}, input_of("x", {"n"}) + input_of("at", {"p", "w"}, kInt)},
+      {{{"x", {3}}, {"at", {2, 1}}}});
+}
+
+TEST(OnnxOpen, SqueezesToTheRankThatTheFileStates) {
+  const auto model = [](const std::string& rank) {
+    return Model{{node("Squeeze", {"x"}, {"y"})}, input_of("x", {"n", "1", "m"}) + rank};
+  };
+  const Model kept = model(stated("y", {"n", "m"})), dropped = model(stated("y", {}));
+  expect_same_at(kept, {{{"x", {3, 1, 4}}}, {{"x", {2, 1, 5}}}});
+  expect_same_at(dropped, {{{"x", {1, 1, 1}}}});
+  EXPECT_THAT(thrown_by([&] {
+                run_at(open_model(kept), {{"x", {3, 1, 1}}});
+              }),
+              HasSubstr("dimension m is 1, which a squeeze would drop"));
+  EXPECT_THROW(run_at(open_model(dropped), {{"x", {1, 1, 2}}}), Error);
+  for (const std::string& rank : {std::string(), stated("y", {"m"})})
+    EXPECT_THAT(thrown_by([&] { open_model(model(rank)); }),
+                HasSubstr("which sizes are 1 must be known when the model is compiled"));
+  // What is never 1 needs no word.
+  const ImportedModel large = import_bytes(model("").file(), "m.onnx",
+                                           {.keeps_open = [](const std::string&) { return true; },
+                                            .least_size = [](const std::string&) { return int64_t{2}; }});
+  EXPECT_EQ(run_at(large, {{"x", {3, 1, 4}}})[0].shape(), (Shape{3, 4}));
 }
 
 TEST(OnnxOpen, DiagonalsOfTwoDimensions) {

@@ -50,6 +50,31 @@ TEST(OnnxRunAxes, AsManyAsARunSays) {
             std::string::npos);
 }
 
+/// As many as the rank says that the file states of the result.
+TEST(OnnxRunAxes, AsManyAsTheResultHasLess) {
+  const Tensor x = random_floats({2, 3, 4});
+  const ImportOptions open{.keeps_open = [](const std::string&) { return true; }};
+  const auto model = [](const std::string& last, const Strings& result) {
+    return Model{{last},
+                 input_of("x", {"n", "m", "4"}) + input_of("axes", {"k"}, kInt) + stated("y", result)};
+  };
+  const auto expect = [&](const Model& of, const Tensor& axes) {
+    expect_equal(run(import_bytes(of.file(), "m.onnx", open), {x, axes}),
+                 run(import_bytes(of.file(), "m.onnx", {.constants = {{"x", x}, {"axes", axes}}}), {}));
+  };
+  const std::string sum = node("ReduceSum", {"x", "axes"}, {"y"}, integer("keepdims", 0));
+  for (const std::vector<int64_t>& axes : {std::vector<int64_t>{0, 2}, {2, -2}})
+    expect(model(sum, {"m"}), vector_of(axes));
+  // No axes are all of them.
+  expect(model(sum, {}), vector_of({}));
+  expect(model(node("Unsqueeze", {"x", "axes"}, {"y"}), {"a", "b", "c", "d", "e"}), vector_of({0, 3}));
+  for (const std::vector<int64_t>& axes : {std::vector<int64_t>{0}, {0, -3}, {0, 1, 2}, {}})
+    EXPECT_NE(thrown_by([&] {
+                run(import_bytes(model(sum, {"m"}).file(), "m.onnx", open), {x, vector_of(axes)});
+              }).find("other than 2 axes: the result has not the rank that the file states"),
+              std::string::npos);
+}
+
 TEST(OnnxRunAxes, OfDimensionsThatComeAndGo) {
   for (const std::vector<int64_t>& axes : {std::vector<int64_t>{0}, {2}, {-1}, {1}})
     expect_as_known(node("Unsqueeze", {"x", "axes"}, {"y"}),

@@ -63,6 +63,28 @@ TEST(OnnxRunSizes, WideSlicesThatThereAreOnce) {
     expect_as_known(node("Unique", {"x"}, all, integer("axis", axis)), {{"x", rows}}, all);
 }
 
+/// Where the file states the rank of the result.
+TEST(OnnxRunSizes, ShapesOfAnyLength) {
+  const ImportOptions open{.keeps_open = [](const std::string&) { return true; }};
+  const auto imported = [&](const std::string& last, const Strings& result) {
+    const Model model{{last}, input_of("x", {"n", "m"}) + input_of("s", {"r"}, kInt) + stated("y", result)};
+    return import_bytes(model.file(), "m.onnx", open);
+  };
+  const Tensor x = kMatrix, sizes = vector_of({x.shape()[1], -1, 1});
+  const ImportedModel reshape = imported(node("Reshape", {"x", "s"}, {"y"}), {"a", "b", "c"});
+  expect_equal(run(reshape, {x, sizes}), {x.reshaped({x.shape()[1], x.shape()[0], 1})});
+  EXPECT_THROW(run(reshape, {x, vector_of({-1, 1})}), Error);
+  const ImportedModel made = imported(
+      node("ConstantOfShape", {"s"}, {"z"}) + node("Add", {"z", "z"}, {"y"}) + stated("z", {"a", "b"}), {});
+  EXPECT_EQ(run(made, {x, vector_of({3, 2})})[0].shape(), (Shape{3, 2}));
+  // As many as the input's rank, whatever is stated.
+  EXPECT_EQ(run(imported(node("Tile", {"x", "s"}, {"y"}), {"a", "b"}), {x, vector_of({2, 3})})[0].shape(),
+            (Shape{2 * x.shape()[0], 3 * x.shape()[1]}));
+  EXPECT_EQ(
+      run(imported(node("Pad", {"x", "s"}, {"y"}), {"a", "b"}), {x, vector_of({1, 0, 0, 2})})[0].shape(),
+      (Shape{x.shape()[0] + 1, x.shape()[1] + 2}));
+}
+
 TEST(OnnxRunSizes, BoxesThatOverlapNoBetterOne) {
   const Tensor boxes =
       floats({0, 0, 1, 1, 0, .1F, 1, 1.1F, 0, -.1F, 1, .9F, 0, 10, 1, 11, 0, 10.1F, 1, 11.1F, 0, 100, 1, 101},
