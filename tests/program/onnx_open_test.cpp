@@ -65,6 +65,19 @@ TEST(OnnxOpenPrograms, LoopsAndScansGather) {
   for (int64_t most : {100, 2, 0}) build.at({number(1), number(10), tensor_of<int64_t>({most}, {}, kInt64)});
 }
 
+/// Every other column of three but the first: one, or none, of which the sum is 0.
+TEST(OnnxOpenPrograms, SumsOfOneTermOrNone) {
+  const Strings nodes{ints("begin", {1}),
+                      ints("end", {3}),
+                      ints("axis", {1}),
+                      ints("step", {2}),
+                      node("Slice", {"x", "begin", "end", "axis", "step"}, {"s"}),
+                      node("ReduceSum", {"s", "axis"}, {"y"}, integer("keepdims", 0))};
+  expect_as_interpreted(
+      {nodes, input_of("x", {"n", "m"})},
+      {{{"x", {4, 3}}}, {{"x", {4, 1}}}, {{"x", {3, 2}}}, {{"x", {5, 1}}}, {{"x", {1, 5}}}});
+}
+
 TEST(OnnxOpenPrograms, SizesThatValuesTell) {
   const std::string x = input_of("x", {"n", "m"});
   const std::vector<Shapes> sizes = {{{"x", {2, 3}}}, {{"x", {4, 5}}}, {{"x", {1, 1}}}};
