@@ -8,6 +8,7 @@
 
 #include "core/arith/simplify.h"
 #include "core/frontends/onnx_run_sizes.h"
+#include "core/relay/text.h"
 
 namespace lathe::onnx {
 namespace {
@@ -72,21 +73,22 @@ void keep_aspect_ratio(const Node& node, Request& request) {
   if (policy == "stretch") return;
   if (policy != "not_larger" && policy != "not_smaller")
     node.reject("keep_aspect_ratio_policy `{}` is unknown", policy);
-  const Ints dims = node.shape(0), axes = axes_of(node);
+  const Ints axes = axes_of(node);
   // The smallest ratio fits inside all sizes asked for, the largest covers them.
   std::optional<double> factor;
   for (int64_t axis : axes) {
     const size_t d = static_cast<size_t>(axis);
     if (!as_int(request.sizes[d]))
       node.reject("with keep_aspect_ratio_policy sizes must be known when the model is compiled");
-    if (dims[d] < 1) node.reject("data of shape {}", shape_text(dims));
-    double ratio = static_cast<double>(int_value(request.sizes[d])) / static_cast<double>(dims[d]);
+    const int64_t extent = node.dim(0, axis);
+    if (extent < 1) node.reject("data of type {}", relay::print(node.in(0)->checked_type));
+    double ratio = static_cast<double>(int_value(request.sizes[d])) / static_cast<double>(extent);
     factor = !factor ? ratio : policy == "not_larger" ? std::min(*factor, ratio) : std::max(*factor, ratio);
   }
   request.scales.assign(request.rank, 1);
   for (int64_t axis : axes) {
     const size_t d = static_cast<size_t>(axis);
-    const double extent = std::floor(*factor * static_cast<double>(dims[d]) + 0.5);
+    const double extent = std::floor(*factor * static_cast<double>(node.dim(0, axis)) + 0.5);
     if (!(extent < Node::kLargest)) node.reject("a size of {}", extent);
     request.sizes[d] = static_cast<int64_t>(extent);
     request.scales[d] = *factor;

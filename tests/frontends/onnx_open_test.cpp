@@ -311,6 +311,18 @@ TEST(OnnxOpen, ResizesOfAnyRank) {
               {"y"}, 18);
 }
 
+/// One factor for rows and columns, of any number of images.
+TEST(OnnxOpen, KeepsTheAspectRatioOfAnyImages) {
+  for (const char* policy : {"not_larger", "not_smaller"})
+    expect_same_at(
+        {{ints("to", {6, 5}), node("Resize", {"x", "", "", "to"}, {"y"},
+                                   integers("axes", {2, 3}) + text("keep_aspect_ratio_policy", policy))},
+         input_of("x", {"n", "c", "4", "7"}),
+         {"y"},
+         18},
+        {{{"x", {2, 1, 4, 7}}}, {{"x", {1, 3, 4, 7}}}});
+}
+
 /// 20 times 0.7 is 14, also where float32 has a little less than 0.7.
 TEST(OnnxOpen, ResizesByWhatAFactorMeans) {
   Tensor factors({4}, kFloat32);
