@@ -28,12 +28,13 @@ Names open_dims_of(const relay::Module& module) {
 }
 
 /// `module`, whose inputs left `stated` open: no flag is for one that its operators have made a number.
-relay::Module without_settled(const relay::Module& module, const Names& stated, const OpenDims& open) {
+relay::Module without_settled(const relay::Module& module, const Names& stated, const OpenDims& open,
+                              const std::string& model) {
   const Names left = open_dims_of(module);
   for (const auto& [name, range] : open.named)
     if (stated.count(name) && !left.count(name))
-      fail("--open {}: the model's operators take one size of this dimension alone; leave the flag out",
-           name);
+      fail("{}: --open {}: the model's operators take one size of this dimension alone; leave the flag out",
+           model, name);
   return module;
 }
 
@@ -57,18 +58,20 @@ relay::Module loaded(const std::string& model, const InputShapes& shapes, const 
       if (!dims.empty()) require_known(open, {dims.begin(), dims.end()});
       throw;
     }
-    return without_settled(module, dims, open);
+    return without_settled(module, dims, open, model);
   }
   const bool file = model.ends_with(".relay");
   const relay::Module module =
       file ? relay::parse_module(read_file(model), model) : models::build_model(model);
+  relay::Module bound, settled;
   try {
-    const relay::Module bound = bind_shapes(module, shapes, open);
-    return open.none() ? bound : without_settled(relay::settle_dims(bound), open_dims_of(bound), open);
+    bound = bind_shapes(module, shapes, open);
+    settled = open.none() ? bound : relay::settle_dims(bound);
   } catch (const Error& error) {  // which knows no file, as the importer does
     if (!file) throw;
     fail("{}: {}", model, error.what());
   }
+  return open.none() ? settled : without_settled(settled, open_dims_of(bound), open, model);
 }
 
 /// Whether all dimensions that main's parameters leave open are among those that stay so.
