@@ -200,6 +200,7 @@ std::vector<Value> converted_as(const char* full_name, const Node& node, std::ve
                                 int64_t opset = Node::kNewest);
 
 std::span<const Converter> attention_converters();
+std::span<const Converter> col2im_converters();
 std::span<const Converter> control_converters();
 std::span<const Converter> data_sized_converters();
 std::span<const Converter> einsum_converters();

@@ -30,12 +30,26 @@ using Rows = std::unordered_map<std::string, const Converter*>;
 
 Rows rows_by_name() {
   Rows rows;
-  for (auto family :
-       {attention_converters(), control_converters(), data_sized_converters(), einsum_converters(),
-        image_converters(), linear_attention_converters(), loss_converters(), math_converters(),
-        nn_converters(), pool_converters(), quantize_converters(), recurrent_converters(),
-        reduce_converters(), resize_converters(), sequence_converters(), shape_converters(),
-        signal_converters(), slice_converters(), tensor_converters()})
+  for (auto family : {attention_converters(),
+                      col2im_converters(),
+                      control_converters(),
+                      data_sized_converters(),
+                      einsum_converters(),
+                      image_converters(),
+                      linear_attention_converters(),
+                      loss_converters(),
+                      math_converters(),
+                      nn_converters(),
+                      pool_converters(),
+                      quantize_converters(),
+                      recurrent_converters(),
+                      reduce_converters(),
+                      resize_converters(),
+                      sequence_converters(),
+                      shape_converters(),
+                      signal_converters(),
+                      slice_converters(),
+                      tensor_converters()})
     for (const Converter& row : family) rows.emplace(row.op, &row);
   for (const Same& same : kSame) rows.emplace(kContrib + same.contrib, rows.at(same.standard));
   for (auto family :

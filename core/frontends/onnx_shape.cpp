@@ -104,10 +104,11 @@ Value without_ones(const Value& value, const Ints& axes) {
   for (int64_t axis : axes) {
     const Expr dim = dims_of(value)[static_cast<size_t>(axis)];
     const Value longer = emit("not_equal", {number_of(dim), scalar(kInt64, 1)});
-    result = emit("require", {result, longer},
-                  make<relay::RequireAttrs>(fmt::format(
-                      "dimension {} is 1, which a squeeze would drop that the file says to keep it",
-                      relay::print(dim))));
+    result =
+        emit("require", {result, longer},
+             make<relay::RequireAttrs>(fmt::format(
+                 "dimension {} is 1: the squeeze would drop it, and the rank that the file states keeps it",
+                 relay::print(dim))));
   }
   return result;
 }
