@@ -2,6 +2,7 @@
 #include "core/arith/simplify.h"
 #include "core/frontends/onnx_arithmetic.h"
 #include "core/frontends/onnx_run_sizes.h"
+#include "core/relay/ops/attrs_nn.h"
 #include "core/relay/text.h"
 
 namespace lathe::onnx {
