@@ -250,6 +250,12 @@ bool writes_buffer(const Block& block, const BufferNode* buffer) {
   return false;
 }
 
+Expr extent_of(const Block& block, const VarNode* v) {
+  const auto iter = std::find_if(block.iters.begin(), block.iters.end(),
+                                 [&](const BlockIter& each) { return each.var.get() == v; });
+  return iter == block.iters.end() ? Expr() : iter->extent;
+}
+
 bool is_param(const Func& func, const Buffer& buffer) {
   for (const Buffer& param : func->params)
     if (param == buffer) return true;

@@ -56,6 +56,8 @@ std::string fresh_buffer_name(const tir::Func& func, const std::string& wish);
 /// The blocks of `stmts`'s subtree that read / write `buffer`.
 bool reads_buffer(const tir::Block& block, const tir::BufferNode* buffer);
 bool writes_buffer(const tir::Block& block, const tir::BufferNode* buffer);
+/// Of one of the block's variables; null where `v` is none.
+Expr extent_of(const tir::Block& block, const VarNode* v);
 bool is_param(const tir::Func& func, const tir::Buffer& buffer);
 
 /// Blocks of the same scope as `block` that write what it reads / read what it writes, in program order.

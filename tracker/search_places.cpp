@@ -23,7 +23,7 @@ using Clock = std::chrono::steady_clock;
 
 constexpr int kWaiting = 1'000'000;  // jobs in the queue that are looked at
 
-constexpr std::string_view kWaitsForDevices = "no worker of its devices, ";  // begins all that says so
+constexpr std::string_view kNoDevices = "no worker of its devices, ";  // begins all that says so
 
 std::string date_text(int64_t wall_ms) {
   return fmt::format("{:%Y-%m-%d %H:%M} UTC", fmt::gmtime(static_cast<std::time_t>(wall_ms / 1000)));
@@ -52,11 +52,10 @@ std::string JobKeeper::what_it_waits_for(const std::string& devices, ClassSlots 
   const std::string until =
       fmt::format(" (since {}; at {} the job ends with what it has)", date_text(seen.wall_ms),
                   date_text(seen.wall_ms + settings_.waits_for_devices.count()));
-  if (slots.ready == 0) return fmt::format("{}{}, is ready{}", kWaitsForDevices, devices, until);
+  if (slots.ready == 0) return fmt::format("{}{}, is ready{}", kNoDevices, devices, until);
   return fmt::format(
-      "{}{}, answers: each has let a lease pass its {} minutes, and has measured nothing since{}",
-      kWaitsForDevices, devices,
-      std::chrono::duration_cast<std::chrono::minutes>(defaults::kLeaseLimit).count(), until);
+      "{}{}, answers: each has let a lease pass its {} minutes, and has measured nothing since{}", kNoDevices,
+      devices, std::chrono::duration_cast<std::chrono::minutes>(defaults::kLeaseLimit).count(), until);
 }
 
 bool JobKeeper::is_given_up(const Seen& seen) const {
@@ -250,7 +249,7 @@ void JobKeeper::tell_what_searches_wait_for(db::Store& store) {
       const db::ServedJob job = store.served_job(id);
       if (job.state != db::JobState::kRunning || job.message == waits) continue;
       // What else there is to say stays.
-      if (job.message.empty() || job.message.starts_with(kWaitsForDevices))
+      if (job.message.empty() || job.message.starts_with(kNoDevices))
         store.set_served_state(id, job.state, waits);
     }
   }

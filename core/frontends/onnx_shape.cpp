@@ -135,8 +135,7 @@ Ones ones_of(const Node& node) {
   if (result != most - static_cast<int64_t>(open.size()))
     node.reject(
         "which sizes are 1 must be known when the model is compiled, where no axes are named and the "
-        "result's "
-        "rank, if the file states it, does not tell; {} is open",
+        "result's rank, if the file states it, does not tell; {} is open",
         relay::print(node.dims(0)[static_cast<size_t>(open[0])]));
   ones.axes.insert(ones.axes.end(), open.begin(), open.end());
   std::sort(ones.axes.begin(), ones.axes.end());

@@ -156,12 +156,6 @@ void require_inputs_before(const Application& a, const Ref<Block>& block, const 
              producer->name);
 }
 
-Expr extent_of(const Block& block, const VarNode* v) {
-  return std::find_if(block.iters.begin(), block.iters.end(),
-                      [&](const BlockIter& iter) { return iter.var.get() == v; })
-      ->extent;
-}
-
 /// The block runs in the loops of its producer, one element an iteration: each variable becomes the index at
 /// which the producer writes.
 void reverse_compute_inline(Application& a) {

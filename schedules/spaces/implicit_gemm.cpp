@@ -28,15 +28,11 @@ constexpr double kClear = 0.93;
 
 /// Groups of so many neighbours, of a dot product: as many as there are along `extent`.
 bool is_grouped(const Block& block, const Expr& index, const Expr& extent) {
-  const auto extent_of = [&](const Expr& var) -> Expr {
-    for (const BlockIter& iter : block.iters)
-      if (iter.var == var) return iter.extent;
-    return {};
-  };
   const Binary* sum = index.as<Binary>();
   const Binary* group = sum && sum->op == BinaryOp::kAdd ? sum->a.as<Binary>() : nullptr;
   if (!group || group->op != BinaryOp::kMul) return false;
-  const Expr count = extent_of(group->a), length = extent_of(sum->b);
+  const Expr count = extent_of(block, group->a.as<VarNode>()),
+             length = extent_of(block, sum->b.as<VarNode>());
   return count && length && structural_equal(length, group->b) &&
          structural_equal(simplify(count * length), extent);
 }

@@ -2,6 +2,8 @@
 // tiled_reduction.cpp, in order, each of which hands the next what it decided.
 #pragma once
 
+#include <algorithm>
+
 #include "schedules/spaces/building_blocks.h"
 
 namespace lathe::schedule {
@@ -44,6 +46,15 @@ TiledLoops split_into_tiles(const TiledProblem& problem, const VectorReduction& 
 /// rows, which stand inside the tile, only among the latter.
 struct TermLoops {
   std::vector<LoopHandle> loops, unrolled;
+
+  /// Those that stay loops.
+  std::vector<LoopHandle> rolled() const {
+    std::vector<LoopHandle> result = loops;
+    std::erase_if(result, [&](LoopHandle loop) {
+      return std::find(unrolled.begin(), unrolled.end(), loop) != unrolled.end();
+    });
+    return result;
+  }
 };
 TermLoops choose_term_loops(const TiledProblem& problem, const VectorReduction& reduction,
                             const TiledLoops& tiles);

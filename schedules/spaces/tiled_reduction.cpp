@@ -193,9 +193,7 @@ void prefetch_next(const TiledProblem& problem, const VectorReduction& reduction
     if (l <= *marked && loops[l].moves) bytes /= loops[l].extent;
     if (l > *marked) iterations *= loops[l].extent;
   }
-  for (LoopHandle loop : terms.loops)
-    if (std::find(terms.unrolled.begin(), terms.unrolled.end(), loop) == terms.unrolled.end())
-      iterations *= static_cast<double>(problem.extent(loop));
+  for (LoopHandle loop : terms.rolled()) iterations *= static_cast<double>(problem.extent(loop));
   const auto lines = static_cast<int64_t>(std::ceil(bytes / (static_cast<double>(kLineBytes) * iterations)));
   s.annotate(handles[*marked], kPrefetchNext, sample_one_of(s, {0, lines}, lines, problem.policy));
 }
@@ -214,9 +212,7 @@ void prefetch_weights(const TiledProblem& problem, const VectorReduction& reduct
   // ahead itself, and asking takes the place of a load.
   const bool one_row = problem.positions == 1;
   IntHandle ahead = s.sample_categorical({0, 1024, 4096, 16384, 65536}, problem.heuristic({one_row ? 0 : 2}));
-  for (LoopHandle loop : terms.loops)
-    if (std::find(terms.unrolled.begin(), terms.unrolled.end(), loop) == terms.unrolled.end())
-      s.annotate(loop, kPrefetch, ahead);
+  for (LoopHandle loop : terms.rolled()) s.annotate(loop, kPrefetch, ahead);
   if (!one_row) prefetch_next(problem, reduction, tiles, terms, tasks);
 }
 

@@ -185,15 +185,20 @@ bool Emitter::reads_far(const tir::Buffer& buffer) const {
   return loops_.back().prefetch > 0 && buffer->scope == tir::Scope::kGlobal && buffer.get() != stored_;
 }
 
+/// The line so many bytes behind `pointer`, into this level of the caches and those beyond.
+void Emitter::ask_for(llvm::Value* pointer, int64_t bytes, int level) {
+  constexpr int kRead = 0, kData = 1, kAllLevels = 4;  // locality 3 is the first level, 2 the second
+  llvm::Value* line = b_.CreateGEP(b_.getInt8Ty(), pointer, b_.getInt64(bytes));
+  b_.CreateIntrinsic(llvm::Intrinsic::prefetch, {line->getType()},
+                     {line, b_.getInt32(kRead), b_.getInt32(kAllLevels - level), b_.getInt32(kData)});
+}
+
 /// Each line once an iteration, however many accesses touch it: a prefetch takes the slot of a load.
 void Emitter::prefetch(const FlatAccess& at, const tir::Buffer& buffer, llvm::Value* pointer) {
   Loop& loop = loops_.back();
   int64_t line = at.constant * buffer->dtype.bytes() / kLineBytes;
   if (!loop.prefetched.emplace(key_of(at, buffer), line).second) return;
-  llvm::Value* ahead = b_.CreateGEP(b_.getInt8Ty(), pointer, b_.getInt64(loop.prefetch));
-  // For reading, into all levels, of data.
-  b_.CreateIntrinsic(llvm::Intrinsic::prefetch, {ahead->getType()},
-                     {ahead, b_.getInt32(0), b_.getInt32(3), b_.getInt32(1)});
+  ask_for(pointer, loop.prefetch, /*level=*/1);
 }
 
 /// Where the first vector of `at` will be at the beginning of the next iteration of the loop that is marked,
@@ -217,12 +222,7 @@ void Emitter::prefetch_next(FlatAccess at, const tir::Buffer& buffer, double ite
       static_cast<int64_t>(std::ceil(static_cast<double>((marked - 1)->lines_of_next) * iterations));
   llvm::Value* next = b_.CreateGEP(b_.getInt8Ty(), pointer_to(at, buffer),
                                    b_.CreateMul(iteration, b_.getInt64(lines * kLineBytes)));
-  for (int64_t line = 0; line < lines; ++line) {
-    llvm::Value* pointer = b_.CreateGEP(b_.getInt8Ty(), next, b_.getInt64(line * kLineBytes));
-    // For reading, into all levels but the first, of data.
-    b_.CreateIntrinsic(llvm::Intrinsic::prefetch, {pointer->getType()},
-                       {pointer, b_.getInt32(0), b_.getInt32(2), b_.getInt32(1)});
-  }
+  for (int64_t line = 0; line < lines; ++line) ask_for(next, line * kLineBytes, /*level=*/2);
 }
 
 namespace {

@@ -62,8 +62,8 @@ struct Storage {
 /// are the addresses found there, so that the unrolled copies of an access share one pointer and differ by a
 /// constant.
 /// `prefetch`: vectors read from main memory are asked for that many bytes ahead (tir::kPrefetch), each line
-/// once an iteration: `prefetched`. `lines_of_next`: tir::kPrefetchNext. An iteration is the one of `index`
-/// in 0..end, which no loop knows that goes through those of several.
+/// once an iteration: `prefetched`. `lines_of_next`: tir::kPrefetchNext. `index` is `var` in 0..end; a
+/// parallel loop's index begins at its task's.
 struct Loop {
   llvm::BasicBlock* head;
   const VarNode* var = nullptr;
@@ -165,6 +165,7 @@ class Emitter {
   llvm::Value* load(const tir::Load& e);
   llvm::Value* load_slot(llvm::AllocaInst* slot);
   llvm::Value* load_from(const FlatAccess& at, const tir::Buffer& buffer);
+  void ask_for(llvm::Value* pointer, int64_t bytes, int level);
   bool reads_far(const tir::Buffer& buffer) const;
   void prefetch(const FlatAccess& at, const tir::Buffer& buffer, llvm::Value* pointer);
   void prefetch_next(FlatAccess at, const tir::Buffer& buffer, double iterations = 1);
