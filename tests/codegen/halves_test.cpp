@@ -8,6 +8,7 @@
 #include "core/codegen/host_target.h"
 #include "core/support/error.h"
 #include "core/tir/interpret.h"
+#include "core/tir/text.h"
 #include "tests/codegen/assembly.h"
 #include "tests/codegen/run_kernel.h"
 
@@ -76,6 +77,20 @@ TEST(Halves, SignsOfBFloat16AreChangedInVectors) {
     EXPECT_EQ(count(text, "vcvtneps2bf16"), 1) << text;
     EXPECT_EQ(count(text, "vpextrw") + count(text, "vpinsrw"), 0) << text;
   }
+}
+
+/// Planes of channels become channels of pixels, rounded on the way: LLVM makes vectors of such a loop.
+TEST(Halves, PlanesAreInterleavedInVectors) {
+  const tir::Func f = tir::parse_func(R"(func pixels(x: float32[4, 96]) -> (y: bfloat16[96, 4]) {
+    for i in 0..96 {
+      y[i, 0] = cast(bfloat16, x[0, i])
+      y[i, 1] = cast(bfloat16, x[1, i])
+      y[i, 2] = cast(bfloat16, x[2, i])
+      y[i, 3] = cast(bfloat16, x[3, i])
+    }
+  })");
+  const std::string text = assembly_of(f, resolve_target("cpu:mcpu=znver4"));
+  EXPECT_EQ(count(text, "vpextrw") + count(text, "vmovss"), 0) << text;
 }
 
 /// Numbers that int64 has not become the nearest that it has, and NaN 0, in vectors as one by one.

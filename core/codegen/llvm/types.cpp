@@ -52,9 +52,10 @@ llvm::Value* bfloat_bits(llvm::IRBuilder<>& b, llvm::Value* v) {
 }
 
 /// The same in vcvtneps2bf16, which takes subnormal numbers for 0 as all instructions for bfloat16 do. LLVM
-/// would change signs behind it, of bfloat16, one by one.
+/// would change signs behind it, of bfloat16, one by one. What is loaded has no sign to be changed, and its
+/// loop may become one of vectors.
 llvm::Value* converted_bits(llvm::IRBuilder<>& b, llvm::Value* v) {
-  llvm::Value* wide = b.CreateArithmeticFence(v, v->getType());
+  llvm::Value* wide = llvm::isa<llvm::LoadInst>(v) ? v : b.CreateArithmeticFence(v, v->getType());
   llvm::Value* narrow = b.CreateFPTrunc(wide, like(b.getBFloatTy(), v->getType()));
   return b.CreateBitCast(narrow, like(b.getInt16Ty(), v->getType()));
 }
