@@ -164,31 +164,40 @@ void place_producer(const TiledProblem& problem, BlockHandle producer,
   finish_producer(problem, producer, places);
 }
 
+/// What a reduction reads of the module's constants.
+struct ConstantWeights {
+  double bytes = 0;
+  std::vector<bool> moves;  // by variable: others are read
+};
+ConstantWeights constant_weights(const TiledProblem& problem, const VectorReduction& reduction) {
+  ConstantWeights weights{.moves = std::vector<bool>(reduction.extents.size())};
+  for (size_t o = 0; o < reduction.operands.size(); ++o) {
+    const Operand& operand = reduction.operands[o];
+    if (!reduction.is_weight(o) || !is_constant(problem.schedule.func(), operand.buffer)) continue;
+    weights.bytes += static_cast<double>(byte_size(operand.buffer));
+    for (size_t i = 0; i < weights.moves.size(); ++i) weights.moves[i] = weights.moves[i] || operand.uses[i];
+  }
+  return weights;
+}
+
 /// While an iteration of a loop computes, the weights of the next one come in.
-void prefetch_next(const TiledProblem& problem, const VectorReduction& reduction, const TiledLoops& tiles,
+void prefetch_next(const TiledProblem& problem, const ConstantWeights& weights, const TiledLoops& tiles,
                    const TermLoops& terms, const TaskLoops& tasks) {
   if (problem.is_inside() || problem.blocks || problem.banded > 0 || tasks.outer.empty()) return;
   Schedule& s = problem.schedule;
-  double bytes = 0;
-  std::vector<bool> moves(tiles.parts.size());  // by variable: other weights
-  for (size_t o = 0; o < reduction.operands.size(); ++o) {
-    const Operand& operand = reduction.operands[o];
-    if (!reduction.is_weight(o) || !is_constant(s.func(), operand.buffer)) continue;
-    bytes += static_cast<double>(byte_size(operand.buffer));
-    for (size_t i = 0; i < moves.size(); ++i) moves[i] = moves[i] || operand.uses[i];
-  }
   std::vector<LoopHandle> handles{tasks.outer.back()};
   std::vector<WeightLoop> loops(1);
-  for (size_t i = 0; i < moves.size(); ++i) {
-    if (moves[i] && tiles.outer_iterations[i] > 1)
+  for (size_t i = 0; i < tiles.parts.size(); ++i) {
+    const bool moves = weights.moves[i];
+    if (moves && tiles.outer_iterations[i] > 1)
       loops[0] = {loops[0].extent * static_cast<double>(tiles.outer_iterations[i]), true};
     if (!tiles.parts[i].middle) continue;
     handles.push_back(*tiles.parts[i].middle);
-    loops.push_back({static_cast<double>(problem.extent(handles.back())), moves[i]});
+    loops.push_back({static_cast<double>(problem.extent(handles.back())), moves});
   }
-  const std::optional<size_t> marked = loop_with_next(loops, bytes, problem.target);
+  const std::optional<size_t> marked = loop_with_next(loops, weights.bytes, problem.target);
   if (!marked) return;
-  double iterations = 1;
+  double bytes = weights.bytes, iterations = 1;
   for (size_t l = 0; l < loops.size(); ++l) {
     if (l <= *marked && loops[l].moves) bytes /= loops[l].extent;
     if (l > *marked) iterations *= loops[l].extent;
@@ -203,17 +212,14 @@ void prefetch_next(const TiledProblem& problem, const VectorReduction& reduction
 void prefetch_weights(const TiledProblem& problem, const VectorReduction& reduction, const TiledLoops& tiles,
                       const TermLoops& terms, const TaskLoops& tasks) {
   Schedule& s = problem.schedule;
-  int64_t weights = 0;
-  for (size_t o = 0; o < reduction.operands.size(); ++o)
-    if (reduction.is_weight(o) && is_constant(s.func(), reduction.operands[o].buffer))
-      weights += byte_size(reduction.operands[o].buffer);
-  if (weights < far_bytes(problem.target)) return;
+  const ConstantWeights weights = constant_weights(problem, reduction);
+  if (weights.bytes < static_cast<double>(far_bytes(problem.target))) return;
   // Of one row there is a load for each product, and nothing to do meanwhile: the processor fetches as far
   // ahead itself, and asking takes the place of a load.
   const bool one_row = problem.positions == 1;
   IntHandle ahead = s.sample_categorical({0, 1024, 4096, 16384, 65536}, problem.heuristic({one_row ? 0 : 2}));
   for (LoopHandle loop : terms.rolled()) s.annotate(loop, kPrefetch, ahead);
-  if (!one_row) prefetch_next(problem, reduction, tiles, terms, tasks);
+  if (!one_row) prefetch_next(problem, weights, tiles, terms, tasks);
 }
 
 /// Gives the block that sets the accumulators to their initial value.
