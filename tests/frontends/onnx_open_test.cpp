@@ -1,41 +1,15 @@
-// Models whose dimensions stay open, run by the interpreter at several sizes: each result is that of the same
-// model imported for that size alone.
+// Shapes, slices, positions and products of open dimensions: see onnx_open_models.h.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "core/relay/text.h"
-#include "tests/frontends/onnx_models.h"
+#include "tests/frontends/onnx_open_models.h"
 #include "tests/thrown_by.h"
 
 namespace lathe::onnx {
 namespace {
 
 using ::testing::HasSubstr;
-
-ImportedModel open_model(const Model& model) {
-  return import_bytes(model.file(), "m.onnx", {.keeps_open = [](const std::string&) { return true; }});
-}
-
-void expect_same_at(const Model& model, const std::vector<Shapes>& sizes) {
-  const std::string file = model.file();
-  try {
-    const ImportedModel open = open_model(model);
-    for (const Shapes& shapes : sizes) {
-      const std::vector<Tensor> ours = run_at(open, shapes),
-                                expected = run_at(import_bytes(file, "m.onnx", {.shapes = shapes}), shapes);
-      expect_equal(ours, expected);
-    }
-  } catch (const Error& error) {
-    FAIL() << error.what();
-  }
-}
-
-/// Of x (b, t, 6).
-void expect_same(const Strings& nodes, const Strings& outputs = {"y"}, int64_t opset = 17) {
-  SCOPED_TRACE(nodes.back());
-  expect_same_at({nodes, input_of("x", {"b", "t", "6"}), outputs, opset},
-                 {{{"x", {1, 1, 6}}}, {{"x", {2, 5, 6}}}, {{"x", {3, 8, 6}}}});
-}
 
 /// The division of the standard truncates. PyTorch writes -(-t // 2) as Neg, Div, Neg.
 TEST(OnnxOpen, DivisionsOfNegativeNumbersTruncate) {
@@ -149,16 +123,6 @@ TEST(OnnxOpen, SlicesWithNumbersAtBothEndsAreNoGathers) {
                            node("Slice", {"p", "three", "end", "one"}, {"y"})};
   EXPECT_THAT(imported(shifted), HasSubstr("strided_slice"));
   expect_same(shifted);
-}
-
-/// s: the shape of x; t: its second dimension, a vector.
-const Strings kShape = {node("Shape", {"x"}, {"s"}), ints("i1", {1}),  node("Gather", {"s", "i1"}, {"t"}),
-                        ints("zero", {0}),           ints("one", {1}), ints("two", {2})};
-
-Strings with_shape(const Strings& more) {
-  Strings nodes = kShape;
-  nodes.insert(nodes.end(), more.begin(), more.end());
-  return nodes;
 }
 
 TEST(OnnxOpen, SlicesBetweenOpenPositions) {
@@ -296,92 +260,6 @@ TEST(OnnxOpen, PadsAndTiles) {
               {"y"}, 18);
 }
 
-TEST(OnnxOpen, ResizesOfAnyRank) {
-  // To twice an open extent, to one that has nothing to do with it, and to a number.
-  expect_same(with_shape({node("Mul", {"t", "two"}, {"more"}), ints("six", {6}),
-                          node("Concat", {"more", "six"}, {"sizes"}, integer("axis", 0)),
-                          node("Resize", {"x", "", "", "sizes"}, {"y"}, integers("axes", {1, 2}))}),
-              {"y"}, 18);
-  expect_same(
-      with_shape({node("Add", {"t", "one"}, {"more"}), node("Resize", {"x", "", "", "more"}, {"y"},
-                                                            integers("axes", {1}) + text("mode", "linear"))}),
-      {"y"}, 18);
-  expect_same({ints("nine", {9}),
-               node("Resize", {"x", "", "", "nine"}, {"y"}, integers("axes", {2}) + text("mode", "cubic"))},
-              {"y"}, 18);
-}
-
-/// One factor for rows and columns, of any number of images.
-TEST(OnnxOpen, KeepsTheAspectRatioOfAnyImages) {
-  for (const char* policy : {"not_larger", "not_smaller"})
-    expect_same_at(
-        {{ints("to", {6, 5}), node("Resize", {"x", "", "", "to"}, {"y"},
-                                   integers("axes", {2, 3}) + text("keep_aspect_ratio_policy", policy))},
-         input_of("x", {"n", "c", "4", "7"}),
-         {"y"},
-         18},
-        {{{"x", {2, 1, 4, 7}}}, {{"x", {1, 3, 4, 7}}}});
-}
-
-/// 20 times 0.7 is 14, also where float32 has a little less than 0.7.
-TEST(OnnxOpen, ResizesByWhatAFactorMeans) {
-  Tensor factors({4}, kFloat32);
-  for (int64_t i = 0; i < 4; ++i)
-    factors.set(i, std::vector<double>{1, 1, 0.7, 1.0 / 3}[static_cast<size_t>(i)]);
-  const Model model{{node("Resize", {"x", "", "factors"}, {"y"})},
-                    input_of("x", {"1", "1", "h", "w"}) + input_of("factors", {"4"})};
-  const ImportedModel open = import_bytes(
-      model.file(), "m.onnx",
-      {.constants = {{"factors", factors}}, .keeps_open = [](const std::string&) { return true; }});
-  for (const Shape& shape : std::vector<Shape>{{1, 1, 20, 9}, {1, 1, 10, 3}, {1, 1, 7, 8}, {1, 1, 1000, 90}})
-    expect_equal(run_at(open, {{"x", shape}}),
-                 run_at(import_bytes(model.file(), "m.onnx",
-                                     {.shapes = {{"x", shape}}, .constants = {{"factors", factors}}}),
-                        {{"x", shape}}));
-}
-
-TEST(OnnxOpen, SamplesImagesByGrids) {
-  for (const char* padding : {"zeros", "border", "reflection"})
-    for (const char* mode : {"bilinear", "nearest", "bicubic"})
-      for (int64_t corners : {0, 1}) {
-        SCOPED_TRACE(fmt::format("{} {} {}", padding, mode, corners));
-        expect_same_at(
-            {{node("GridSample", {"x", "grid"}, {"y"},
-                   text("mode", mode) + text("padding_mode", padding) + integer("align_corners", corners))},
-             input_of("x", {"b", "c", "h", "w"}) + input_of("grid", {"b", "v", "u", "2"})},
-            {{{"x", {1, 2, 3, 4}}, {"grid", {1, 2, 5, 2}}}, {{"x", {2, 1, 1, 5}}, {"grid", {2, 3, 1, 2}}}});
-      }
-}
-
-/// As many windows as elements per stride, rounded up: how much padding that takes depends on the size.
-TEST(OnnxOpen, PadsToTheSameSize) {
-  const std::vector<Shapes> sizes = {
-      {{"x", {1, 2, 4, 7}}}, {{"x", {2, 2, 9, 1}}}, {{"x", {1, 2, 5, 6}}}, {{"x", {1, 2, 6, 8}}}};
-  for (const char* pad : {"SAME_UPPER", "SAME_LOWER"})
-    for (const auto& [kernel, strides, dilations] :
-         std::vector<std::tuple<Shape, Shape, Shape>>{{{3, 2}, {1, 1}, {1, 2}},
-                                                      {{3, 3}, {2, 2}, {1, 1}},
-                                                      {{1, 5}, {3, 3}, {1, 1}},
-                                                      {{2, 3}, {4, 2}, {2, 1}}}) {
-      SCOPED_TRACE(fmt::format("{} {} {}", pad, shape_text(kernel), shape_text(strides)));
-      const std::string window = text("auto_pad", pad) + integers("kernel_shape", kernel) +
-                                 integers("strides", strides) + integers("dilations", dilations);
-      const std::string x = input_of("x", {"b", "2", "h", "w"});
-      expect_same_at(
-          {{ints("shape", {3, 2, kernel[0], kernel[1]}), node("ConstantOfShape", {"shape"}, {"zeros"}),
-            node("Cos", {"zeros"}, {"ones"}), node("Conv", {"x", "ones"}, {"y"}, window)},
-           x},
-          sizes);
-      expect_same_at({{node("MaxPool", {"x"}, {"y"}, window)}, x, {"y"}, 12}, sizes);
-      for (int64_t counts : {0, 1})
-        expect_same_at({{node("AveragePool", {"x"}, {"y"}, window + integer("count_include_pad", counts))},
-                        x,
-                        {"y"},
-                        19},
-                       sizes);
-    }
-}
-
 TEST(OnnxOpen, ShapesAreComputedWith) {
   expect_same(
       with_shape({ints("axes", {0}), node("Squeeze", {"t", "axes"}, {"n"}), ints("a", {3}), ints("b", {-2}),
@@ -433,103 +311,6 @@ TEST(OnnxOpen, ProductsOfAnyForm) {
       {{{"x", {1, 2, 2}}}, {{"x", {3, 5, 5}}}});
   expect_same_at({{node("MatMul", {"v", "x"}, {"y"})}, input_of("x", {"b", "t", "6"}) + input_of("v", {"t"})},
                  {{{"x", {1, 2, 6}}, {"v", {2}}}, {{"x", {3, 5, 6}}, {"v", {5}}}});
-}
-
-TEST(OnnxOpen, AttentionAtAnyLength) {
-  const std::string inputs =
-      input_of("q", {"b", "t", "8"}) + input_of("k", {"b", "u", "4"}) + input_of("v", {"b", "u", "4"});
-  const std::string heads = integer("q_num_heads", 4) + integer("kv_num_heads", 2);
-  const std::vector<Shapes> sizes = {{{"q", {1, 1, 8}}, {"k", {1, 3, 4}}, {"v", {1, 3, 4}}},
-                                     {{"q", {2, 3, 8}}, {"k", {2, 5, 4}}, {"v", {2, 5, 4}}}};
-  expect_same_at({{node("Attention", {"q", "k", "v"}, {"y"}, heads)}, inputs, {"y"}, 23}, sizes);
-  expect_same_at(
-      {{node("Attention", {"q", "k", "v"}, {"y"}, heads + integer("is_causal", 1))}, inputs, {"y"}, 23},
-      sizes);
-  const std::string past = input_of("pk", {"b", "2", "p", "2"}) + input_of("pv", {"b", "2", "p", "2"});
-  std::vector<Shapes> longer = sizes;
-  longer[0]["pk"] = longer[0]["pv"] = {1, 2, 4, 2}, longer[1]["pk"] = longer[1]["pv"] = {2, 2, 1, 2};
-  expect_same_at({{node("Attention", {"q", "k", "v", "", "pk", "pv"}, {"y", "nk", "nv"},
-                        heads + integer("is_causal", 1))},
-                  inputs + past,
-                  {"y", "nk", "nv"},
-                  23},
-                 longer);
-  expect_same_at({{node("RotaryEmbedding", {"q", "c", "c"}, {"y"}, integer("num_heads", 2))},
-                  input_of("q", {"b", "t", "8"}) + input_of("c", {"b", "t", "2"}),
-                  {"y"},
-                  23},
-                 {{{"q", {1, 1, 8}}, {"c", {1, 1, 2}}}, {{"q", {2, 3, 8}}, {"c", {2, 3, 2}}}});
-}
-
-TEST(OnnxOpen, AttentionOfAnyHeads) {
-  const auto attention = [](const Strings& q, const Strings& k, const Strings& v,
-                            const std::string& more = "") {
-    return Model{{node("Attention", {"q", "k", "v"}, {"y"}, more)},
-                 input_of("q", q) + input_of("k", k) + input_of("v", v),
-                 {"y"},
-                 23};
-  };
-  const auto at = [](const Shape& q, const Shape& k, const Shape& v) {
-    return Shapes{{"q", q}, {"k", k}, {"v", v}};
-  };
-  // As many of keys as of queries, in any number.
-  const Model same = attention({"b", "h", "t", "4"}, {"b", "h", "u", "4"}, {"b", "h", "u", "4"});
-  expect_same_at(
-      same, {at({1, 1, 2, 4}, {1, 1, 3, 4}, {1, 1, 3, 4}), at({2, 3, 1, 4}, {2, 3, 5, 4}, {2, 3, 5, 4})});
-  // Those of queries share those of keys.
-  const Model shared =
-      attention({"b", "h", "t", "4"}, {"b", "g", "u", "4"}, {"b", "g", "u", "4"}, integer("is_causal", 1));
-  expect_same_at(
-      shared, {at({1, 1, 2, 4}, {1, 1, 3, 4}, {1, 1, 3, 4}), at({2, 6, 3, 4}, {2, 2, 5, 4}, {2, 2, 5, 4})});
-  EXPECT_THROW(run_at(open_model(shared), at({1, 3, 2, 4}, {1, 2, 3, 4}, {1, 2, 3, 4})), Error);
-  expect_same_at(
-      attention({"b", "h", "t", "4"}, {"b", "2", "u", "4"}, {"b", "2", "u", "4"}),
-      {at({1, 2, 2, 4}, {1, 2, 3, 4}, {1, 2, 3, 4}), at({1, 4, 2, 4}, {1, 2, 3, 4}, {1, 2, 3, 4})});
-  // Of any size, which the scale follows from, and values of another.
-  const Model sized = attention({"b", "2", "t", "d"}, {"b", "2", "u", "d"}, {"b", "2", "u", "e"});
-  expect_same_at(
-      sized, {at({1, 2, 2, 1}, {1, 2, 3, 1}, {1, 2, 3, 2}), at({1, 2, 2, 5}, {1, 2, 3, 5}, {1, 2, 3, 1})});
-  const Model joined = attention({"b", "t", "d"}, {"b", "u", "d"}, {"b", "u", "e"},
-                                 integer("q_num_heads", 2) + integer("kv_num_heads", 2));
-  expect_same_at(joined, {at({1, 2, 2}, {1, 3, 2}, {1, 3, 4}), at({2, 2, 6}, {2, 3, 6}, {2, 3, 2})});
-  EXPECT_THROW(run_at(open_model(joined), at({1, 2, 3}, {1, 3, 3}, {1, 3, 4})), Error);
-}
-
-TEST(OnnxOpen, TurnsPairsOfHeadsOfAnySize) {
-  for (int64_t interleaved : {0, 1}) {
-    const std::string how = integer("interleaved", interleaved);
-    const Model all{
-        {node("RotaryEmbedding", {"x", "c", "s"}, {"y"}, how)},
-        input_of("x", {"b", "2", "t", "d"}) + input_of("c", {"b", "t", "h"}) + input_of("s", {"b", "t", "h"}),
-        {"y"},
-        23};
-    expect_same_at(all, {{{"x", {1, 2, 3, 4}}, {"c", {1, 3, 2}}, {"s", {1, 3, 2}}},
-                         {{"x", {2, 2, 1, 10}}, {"c", {2, 1, 5}}, {"s", {2, 1, 5}}}});
-    EXPECT_THROW(run_at(open_model(all), {{"x", {1, 2, 3, 5}}, {"c", {1, 3, 2}}, {"s", {1, 3, 2}}}), Error);
-    const Model part{
-        {node("RotaryEmbedding", {"x", "c", "s"}, {"y"}, how + integer("rotary_embedding_dim", 4))},
-        input_of("x", {"b", "2", "t", "d"}) + input_of("c", {"b", "t", "2"}) + input_of("s", {"b", "t", "2"}),
-        {"y"},
-        23};
-    expect_same_at(part, {{{"x", {1, 2, 3, 7}}, {"c", {1, 3, 2}}, {"s", {1, 3, 2}}}});
-    EXPECT_THROW(run_at(open_model(part), {{"x", {1, 2, 3, 2}}, {"c", {1, 3, 2}}, {"s", {1, 3, 2}}}), Error);
-  }
-}
-
-TEST(OnnxOpen, NormalizesGroupsOfAnyNumberOfChannels) {
-  for (int64_t opset : {18, 21}) {
-    const Model model{{node("GroupNormalization", {"x", "s", "b"}, {"y"}, integer("num_groups", 2))},
-                      input_of("x", {"n", "c", "w"}) + input_of("s", {opset == 18 ? "2" : "c"}) +
-                          input_of("b", {opset == 18 ? "2" : "c"}),
-                      {"y"},
-                      opset};
-    const auto at = [&](int64_t n, int64_t c, int64_t w) {
-      const Shape parameter{opset == 18 ? 2 : c};
-      return Shapes{{"x", {n, c, w}}, {"s", parameter}, {"b", parameter}};
-    };
-    expect_same_at(model, {at(1, 2, 3), at(2, 6, 5)});
-    EXPECT_THROW(run_at(open_model(model), at(1, 3, 5)), Error);
-  }
 }
 
 /// How many axes an index names is told by the ranks where its width is open.
@@ -596,120 +377,6 @@ TEST(OnnxOpen, DiagonalsOfTwoDimensions) {
   EXPECT_THROW(run_at(open_model(model), {{"x", {3, 2, 4}}}), Error);
 }
 
-TEST(OnnxOpen, ImagesPutTogetherFromBlocks) {
-  const std::string blocks =
-      integers("strides", {2, 1}) + integers("dilations", {1, 2}) + integers("pads", {1, 0, 0, 1});
-  const Strings nodes{node("Shape", {"z"}, {"image"}), ints("block", {3, 2}),
-                      node("Col2Im", {"x", "image", "block"}, {"y"}, blocks)};
-  // Blocks by rows and by columns, of images of 6 x 5, 3 x 4 and 9 x 3.
-  expect_same_at({nodes, input_of("x", {"n", "c", "l"}) + input_of("z", {"h", "w"}), {"y"}, 18},
-                 {{{"x", {2, 12, 3 * 4}}, {"z", {6, 5}}},
-                  {{"x", {1, 6, 1 * 3}}, {"z", {3, 4}}},
-                  {{"x", {3, 6, 4 * 2}}, {"z", {9, 3}}}});
-}
-
-TEST(OnnxOpen, MovesTheGridOfAnyImage) {
-  for (int64_t corners : {0, 1})
-    expect_same_at(
-        {{node("Shape", {"x"}, {"size"}),
-          node("AffineGrid", {"theta", "size"}, {"y"}, integer("align_corners", corners))},
-         input_of("x", {"n", "c", "h", "w"}) + input_of("theta", {"n", "2", "3"}),
-         {"y"},
-         20},
-        {{{"x", {2, 1, 3, 4}}, {"theta", {2, 2, 3}}}, {{"x", {1, 3, 1, 5}}, {"theta", {1, 2, 3}}}});
-}
-
-TEST(OnnxOpen, RecurrencesOfAnyLengthAndBatch) {
-  for (const auto& [op, gates] :
-       std::vector<std::pair<const char*, int>>{{"RNN", 1}, {"GRU", 3}, {"LSTM", 4}})
-    for (const char* direction : {"forward", "reverse", "bidirectional"})
-      for (int64_t layout : {0, 1}) {
-        SCOPED_TRACE(fmt::format("{} {} {}", op, direction, layout));
-        const int64_t directions = direction == std::string("bidirectional") ? 2 : 1, hidden = 3;
-        const std::string d = std::to_string(directions), g = std::to_string(gates * hidden);
-        const Strings x = layout ? Strings{"b", "t", "4"} : Strings{"t", "b", "4"};
-        const Strings h = layout ? Strings{"b", d, "3"} : Strings{d, "b", "3"};
-        Strings outputs{"y", "yh"}, given{"x", "w", "r", "bias", "lengths", "h"};
-        std::string inputs = input_of("x", x) + input_of("w", {d, g, "4"}) + input_of("r", {d, g, "3"}) +
-                             input_of("bias", {d, std::to_string(2 * gates * hidden)}) +
-                             input_of("lengths", {"b"}, 6) + input_of("h", h);
-        if (gates == 4) {
-          outputs.push_back("yc");
-          given.insert(given.end(), {"c", "p"});
-          inputs += input_of("c", h) + input_of("p", {d, "9"});
-        }
-        std::vector<Shapes> sizes;
-        for (const auto& [batch, length] : std::vector<std::pair<int64_t, int64_t>>{{1, 1}, {3, 5}}) {
-          Shapes shapes{{"x", layout ? Shape{batch, length, 4} : Shape{length, batch, 4}},
-                        {"w", {directions, gates * hidden, 4}},
-                        {"r", {directions, gates * hidden, hidden}},
-                        {"bias", {directions, 2 * gates * hidden}},
-                        {"lengths", {batch}},
-                        {"h", layout ? Shape{batch, directions, hidden} : Shape{directions, batch, hidden}}};
-          shapes["c"] = shapes["h"], shapes["p"] = {directions, 9};
-          sizes.push_back(shapes);
-        }
-        for (Shapes& shapes : sizes)
-          if (gates != 4) shapes.erase("c"), shapes.erase("p");
-        const std::string attributes =
-            integer("hidden_size", hidden) + text("direction", direction) + integer("layout", layout);
-        expect_same_at({{node(op, given, outputs, attributes)}, inputs, outputs}, sizes);
-      }
-}
-
-TEST(OnnxOpen, StatesHaveTheBatchOfTheirInput) {
-  const ImportedModel model =
-      open_model({{node("RNN", {"x", "w", "r", "", "", "h"}, {"y"}, integer("hidden_size", 3))},
-                  input_of("x", {"t", "b", "4"}) + input_of("w", {"1", "3", "4"}) +
-                      input_of("r", {"1", "3", "3"}) + input_of("h", {"1", "c", "3"})});
-  Shapes shapes{{"x", {2, 3, 4}}, {"w", {1, 3, 4}}, {"r", {1, 3, 3}}, {"h", {1, 3, 3}}};
-  EXPECT_EQ(run_at(model, shapes)[0].shape(), (Shape{2, 1, 3, 3}));
-  shapes["h"] = {1, 2, 3};
-  EXPECT_THROW(run_at(model, shapes), Error);
-}
-
-/// For no other number of channels is there anything to compile.
-TEST(OnnxOpen, WeightsSettleChannels) {
-  for (const auto& [op, shape] :
-       std::vector<std::pair<std::string, Shape>>{{"Conv", {3, 4, 2, 2}}, {"ConvTranspose", {4, 3, 2, 2}}}) {
-    const ImportedModel model =
-        open_model({{ints("shape", shape), node("ConstantOfShape", {"shape"}, {"w"}),
-                     node("Mul", {"x", "x"}, {"square"}), node(op, {"square", "w"}, {"y"})},
-                    input_of("x", {"b", "c", "h", "w"})});
-    EXPECT_EQ(model.inputs[0].shape, (Shape{-1, 4, -1, -1})) << op;
-    EXPECT_EQ(run_at(model, {{"x", {1, 4, 3, 3}}})[0].shape()[1], 3) << op;
-    EXPECT_THROW(run_at(model, {{"x", {1, 5, 3, 3}}}), Error) << op;
-  }
-  // Which branch is taken is not known: here one takes any number.
-  const std::string convolved = bytes::graph({node("Conv", {"x", "w"}, {"a"})}, "", {"a"}),
-                    kept = bytes::graph({node("Identity", {"x"}, {"b"})}, "", {"b"});
-  const ImportedModel model =
-      open_model({{ints("shape", {3, 3, 1, 1}), node("ConstantOfShape", {"shape"}, {"w"}),
-                   node("If", {"is"}, {"y"},
-                        bytes::subgraph("then_branch", convolved) + bytes::subgraph("else_branch", kept))},
-                  input_of("x", {"1", "c", "2", "2"}) + input_of("is", {}, kBoolean)});
-  EXPECT_EQ(model.inputs[0].shape[1], -1);
-}
-
-/// Of channels that no input shows, or that a branch alone convolves, the run sees whether they are as many.
-TEST(OnnxOpen, ConvolutionsTakeChannelsForANumber) {
-  for (const auto& [op, shape] :
-       std::vector<std::pair<std::string, Shape>>{{"Conv", {3, 4, 1, 1}}, {"ConvTranspose", {4, 3, 1, 1}}}) {
-    SCOPED_TRACE(op);
-    const Strings weight = {ints("shape", shape), node("ConstantOfShape", {"shape"}, {"w"})};
-    const ImportedModel shaped =
-        open_model({{weight[0], weight[1], node("Reshape", {"x", "s"}, {"r"}), node(op, {"r", "w"}, {"y"})},
-                    input_of("x", {"n", "8"}) + input_of("s", {"4"}, kInt)});
-    const auto* call = shaped.module->functions.at("main")->body.as<relay::Call>();
-    ASSERT_TRUE(call);
-    EXPECT_EQ(relay::print(call->args[0]->checked_type), "Tensor[(size0, 4, size2, size3), float32]");
-    const Strings joined = {weight[0], weight[1], node("Concat", {"x", "z"}, {"both"}, integer("axis", 1)),
-                            node(op, {"both", "w"}, {"y"})};
-    expect_same_at({joined, input_of("x", {"b", "c", "h", "w"}) + input_of("z", {"b", "d", "h", "w"})},
-                   {{{"x", {2, 1, 3, 2}}, {"z", {2, 3, 3, 2}}}, {{"x", {1, 2, 1, 1}}, {"z", {1, 2, 1, 1}}}});
-  }
-}
-
 /// A size that meets a number in a broadcast is 1 or that: here 1 row would be too few.
 TEST(OnnxOpen, BroadcastsSettleWhatCannotBeOne) {
   const Strings added = {ints("shape", {4, 3}), node("ConstantOfShape", {"shape"}, {"w"}),
@@ -721,33 +388,6 @@ TEST(OnnxOpen, BroadcastsSettleWhatCannotBeOne) {
   };
   EXPECT_EQ(rows_of(node("Relu", {"sum"}, {"y"})), -1);
   EXPECT_EQ(rows_of(node("Split", {"x"}, {"y", "z"}, integer("axis", 0))), 4);
-}
-
-TEST(OnnxOpen, LoopsAndScansOverAnOpenLength) {
-  // y[i] = sum(x[0..i]), in as many steps as x has rows.
-  const std::string body =
-      bytes::graph({node("Gather", {"x", "i"}, {"row"}), node("Add", {"sum", "row"}, {"next"}),
-                    node("Identity", {"next"}, {"out"}), node("Identity", {"go"}, {"more"})},
-                   bytes::input("i") + bytes::input("go") + bytes::input("sum"), {"more", "next", "out"});
-  const std::string inputs = input_of("x", {"t", "n"}) + input_of("h", {"n"});
-  const std::vector<Shapes> sizes = {{{"x", {1, 3}}, {"h", {3}}}, {{"x", {6, 2}}, {"h", {2}}}};
-  expect_same_at({{node("Shape", {"x"}, {"s"}), ints("i0", {0}), node("Gather", {"s", "i0"}, {"t"}),
-                   node("Loop", {"t", "", "h"}, {"end", "y"}, bytes::subgraph("body", body))},
-                  inputs,
-                  {"end", "y"}},
-                 sizes);
-  const std::string step =
-      bytes::graph({node("Add", {"sum", "row"}, {"next"}), node("Mul", {"next", "row"}, {"out"})},
-                   bytes::input("sum") + bytes::input("row"), {"next", "out"});
-  for (int64_t backward : {0, 1})
-    expect_same_at(
-        {{node("Scan", {"h", "x"}, {"end", "y"},
-               integer("num_scan_inputs", 1) + bytes::subgraph("body", step) +
-                   integers("scan_input_directions", {backward}) +
-                   integers("scan_output_directions", {1 - backward}) + integers("scan_output_axes", {1}))},
-         inputs,
-         {"end", "y"}},
-        sizes);
 }
 
 /// squeeze() as PyTorch writes it: what follows takes rank 2 alone.
