@@ -67,23 +67,30 @@ std::vector<Expr> scaled(const Node& node, const Ints& dims, const Reals& scales
   return sizes;
 }
 
-/// All sizes scaled by one factor, noted as scales, so that none is larger (smaller) than asked for.
-void keep_aspect_ratio(const Node& node, Request& request) {
+/// Whether all sizes are scaled by one factor, so that none is larger (smaller) than asked for.
+bool keeps_aspect_ratio(const Node& node) {
   const std::string policy = node.text("keep_aspect_ratio_policy", "stretch");
-  if (policy == "stretch") return;
-  if (policy != "not_larger" && policy != "not_smaller")
+  if (policy != "stretch" && policy != "not_larger" && policy != "not_smaller")
     node.reject("keep_aspect_ratio_policy `{}` is unknown", policy);
+  return policy != "stretch";
+}
+/// The smallest ratio fits inside all sizes asked for, the largest covers them.
+bool takes_smallest_ratio(const Node& node) {
+  return node.text("keep_aspect_ratio_policy", "") == "not_larger";
+}
+
+/// The factor of sizes that are known, noted as scales, and the sizes that it gives.
+void keep_aspect_ratio(const Node& node, Request& request) {
   const Ints axes = axes_of(node);
-  // The smallest ratio fits inside all sizes asked for, the largest covers them.
   std::optional<double> factor;
   for (int64_t axis : axes) {
     const size_t d = static_cast<size_t>(axis);
-    if (!as_int(request.sizes[d]))
-      node.reject("with keep_aspect_ratio_policy sizes must be known when the model is compiled");
     const int64_t extent = node.dim(0, axis);
     if (extent < 1) node.reject("data of type {}", relay::print(node.in(0)->checked_type));
     double ratio = static_cast<double>(int_value(request.sizes[d])) / static_cast<double>(extent);
-    factor = !factor ? ratio : policy == "not_larger" ? std::min(*factor, ratio) : std::max(*factor, ratio);
+    factor = !factor                      ? ratio
+             : takes_smallest_ratio(node) ? std::min(*factor, ratio)
+                                          : std::max(*factor, ratio);
   }
   request.scales.assign(request.rank, 1);
   for (int64_t axis : axes) {
@@ -93,6 +100,14 @@ void keep_aspect_ratio(const Node& node, Request& request) {
     request.sizes[d] = static_cast<int64_t>(extent);
     request.scales[d] = *factor;
   }
+}
+
+/// Whether extents and sizes are known of these axes.
+bool knows_extents(const Node& node, const Request& request, const Ints& axes) {
+  return std::ranges::all_of(axes, [&](int64_t axis) {
+    const auto d = static_cast<size_t>(axis);
+    return as_int(request.sizes[d]) && as_int(node.dims(0)[d]);
+  });
 }
 
 Request request_of(const Node& node, bool old) {
@@ -106,7 +121,8 @@ Request request_of(const Node& node, bool old) {
     request.sizes = on_axes(node, sizes, dims_of(node.in(0)));
     for (const Expr& size : request.sizes)
       if (as_int(size) && int_value(size) < 1) node.reject("a size of {}, must be positive", int_value(size));
-    if (node.text("keep_aspect_ratio_policy", "stretch") != "stretch") keep_aspect_ratio(node, request);
+    if (keeps_aspect_ratio(node) && knows_extents(node, request, axes_of(node)))
+      keep_aspect_ratio(node, request);
   } else {
     request.scales = scales_of(node, old ? 1 : 2);
     if (!has_open_dims(node.in(0))) request.sizes = scaled(node, node.shape(0), request.scales);
@@ -245,6 +261,16 @@ Values resize(const Node& node) {
     return {resize_at_run_time(node, node.in(scales), axes_of(node), attrs, rounds_up)};
   const Request request = request_of(node, old);
   const std::vector<Expr> dims = dims_of(node.in(0));
+  // Of sizes that are open one factor for all, and how wide a filter is, are numbers that a run computes.
+  if (request.scales.empty()) {
+    if (keeps_aspect_ratio(node))
+      return {resize_by_one_factor(node, request.sizes, axes_of(node), attrs, takes_smallest_ratio(node))};
+    Ints changed;
+    for (size_t d = 0; d < request.rank; ++d)
+      if (request.changes(d, dims)) changed.push_back(static_cast<int64_t>(d));
+    if (attrs.antialias && !knows_extents(node, request, changed))
+      return {resize_to_run_sizes(node, request.sizes, attrs)};
+  }
   std::vector<size_t> smaller, others;
   for (size_t d = 0; d < request.rank; ++d)
     if (request.changes(d, dims)) (rounds_up && request.scales[d] < 1 ? smaller : others).push_back(d);

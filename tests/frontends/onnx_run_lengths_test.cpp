@@ -97,6 +97,38 @@ TEST(OnnxRunLengths, FactorsOfImages) {
                   {{"x", image}, {"scales", floats({1, 1, .5F, .8F}, {4})}}, {"y"}, 10);
 }
 
+/// How many elements each one is made of, only the run tells.
+TEST(OnnxRunLengths, FiltersAsWideAsTheirFactor) {
+  const Tensor image = random_floats({1, 2, 7, 9});
+  const std::string filter = integer("antialias", 1);
+  for (const char* mode : {"linear", "cubic", "nearest"})
+    for (int64_t excludes : {0, 1})
+      for (const auto& [rows, columns] : {std::pair(.45F, 1.F), std::pair(.15F, 2.F)}) {
+        SCOPED_TRACE(fmt::format("{} {} {} {}", mode, excludes, rows, columns));
+        expect_as_known(node("Resize", {"x", "", "scales"}, {"y"},
+                             filter + text("mode", mode) + integer("exclude_outside", excludes)),
+                        {{"x", image}, {"scales", floats({1, 1, rows, columns}, {4})}}, {"y"}, 18);
+      }
+  for (const char* places : {"half_pixel", "align_corners", "asymmetric", "half_pixel_symmetric"})
+    expect_as_known(node("Resize", {"x", "", "", "sizes"}, {"y"},
+                         filter + text("mode", "linear") + integers("axes", {3, 2}) +
+                             text("coordinate_transformation_mode", places)),
+                    {{"x", image}, {"sizes", vector_of({4, 3})}}, {"y"}, 18);
+}
+
+TEST(OnnxRunLengths, SizesThatKeepTheAspectRatio) {
+  const Tensor image = random_floats({1, 2, 4, 7});
+  for (const char* policy : {"not_larger", "not_smaller"})
+    for (const char* mode : {"nearest", "linear"})
+      for (const Shape& sizes : {Shape{9, 8}, Shape{3, 5}, Shape{4, 7}}) {
+        SCOPED_TRACE(fmt::format("{} {} {}", policy, mode, shape_text(sizes)));
+        expect_as_known(
+            node("Resize", {"x", "", "", "sizes"}, {"y"},
+                 integers("axes", {2, 3}) + text("mode", mode) + text("keep_aspect_ratio_policy", policy)),
+            {{"x", image}, {"sizes", vector_of(sizes)}}, {"y"}, 18);
+      }
+}
+
 /// Ratios of sizes give these sizes, as in ONNX Runtime: in float32 3 times 10 / 3 is 10.
 TEST(OnnxRunLengths, FactorsThatAreRatios) {
   const Tensor image = random_floats({1, 1, 3, 6}), scales = floats({1, 1, 10.F / 3, 7.F / 6}, {4});
