@@ -7,7 +7,8 @@
 
 namespace lathe::onnx {
 
-/// An optional that has no value is asked for it: the run must not get here.
+/// An optional that has no value is asked for it, or a sequence for an item that it has not: the run must not
+/// get here.
 class NoElement : public Error {
  public:
   using Error::Error;

@@ -40,7 +40,7 @@ Value list_in(const Node& node, size_t i) {
 int64_t position(const Node& node, size_t i, size_t count) {
   const auto size = static_cast<int64_t>(count);
   const int64_t at = node.int_in(i);
-  if (at < -size || at >= size) node.reject("position {} of {}", at, size);
+  if (at < -size || at >= size) throw NoElement(fmt::format("position {} of {}", at, size));
   return at < 0 ? at + size : at;
 }
 
@@ -67,7 +67,7 @@ Values erase(const Node& node) {
   if (needs_list(node, 0, 1))
     return {without_item_at(list_in(node, 0), node.has(1) ? node.in(1) : scalar(kInt64, -1))};
   Values all = items(node, 0);
-  if (all.empty()) node.reject("the sequence is empty");
+  if (all.empty()) throw NoElement("the sequence is empty");
   all.erase(all.begin() +
             (node.has(1) ? position(node, 1, all.size()) : static_cast<int64_t>(all.size()) - 1));
   return {tuple_of(all)};
@@ -180,7 +180,7 @@ Values concat_from_sequence(const Node& node) {
     return {joined_items(node.in(0), axis, stack)};
   }
   Values all = items(node, 0);
-  if (all.empty()) node.reject("the sequence is empty");
+  if (all.empty()) throw NoElement("the sequence is empty");
   const int64_t axis = axis_among(type_of(all[0]).shape);
   for (Value& each : all)
     if (stack) {

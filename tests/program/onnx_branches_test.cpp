@@ -118,6 +118,24 @@ TEST(OnnxBranches, OptionalsWithAndWithoutAValue) {
             std::string::npos);
 }
 
+/// Of a sequence whose length is known a branch may ask for more, which no run may take.
+TEST(OnnxBranches, AnItemThatASequenceHasNot) {
+  const std::string one = node("SequenceConstruct", {"x"}, {"s"});
+  for (const Strings& asking :
+       {Strings{ints("second", {1}), node("SequenceAt", {"s", "second"}, {"y_yes"})},
+        Strings{node("SequenceErase", {"s"}, {"none"}), node("SequenceErase", {"none"}, {"less"}),
+                node("ConcatFromSequence", {"less"}, {"y_yes"}, integer("axis", 0))}}) {
+    Build build({{one, if_node("flag", asking, {node("Neg", {"x"}, {"y_no"})}, "y")}, kRow + kFlag});
+    expect_equal(build.at(Tensors{kX, flag(false)}), {floats({-1, 2, -3}, {1, 3})});
+    EXPECT_NE(thrown_by([&] {
+                build.at(Tensors{kX, flag(true)});
+              }).find("then_branch of a branch does not go with this input"),
+              std::string::npos);
+  }
+  EXPECT_EQ(said_of({{one, ints("second", {1}), node("SequenceAt", {"s", "second"}, {"y"})}, kRow}),
+            "m.onnx: node `y` (SequenceAt): position 1 of 1");
+}
+
 std::string sequence_of(const Strings& items, const std::string& name) {
   return items.empty() ? node("SequenceEmpty", {}, {name}) : node("SequenceConstruct", items, {name});
 }
