@@ -166,6 +166,23 @@ TEST(OnnxBranches, SequencesOfDifferentItems) {
   }
 }
 
+/// Of no rows neither side takes one, though both would take the same.
+TEST(OnnxBranches, TheSameRowInTwoOfThem) {
+  const std::string row = node("Gather", {"x", "first"}, {"row"});
+  Build build(
+      {{ints("first", {0}),
+        if_node("flag", {row, node("Mul", {"row", "row"}, {"a_yes"})}, {node("Identity", {"w"}, {"a_no"})},
+                "a"),
+        if_node("other", {row, node("Neg", {"row"}, {"b_yes"})}, {node("Identity", {"w"}, {"b_no"})}, "b"),
+        node("Add", {"a", "b"}, {"y"})},
+       input_of("x", {"n", "2"}) + input_of("w", {"1", "2"}) + kFlag + input_of("other", {}, kBoolean)});
+  const Tensor x = floats({1, 2, 3, 4}, {2, 2}), w = floats({10, 20}, {1, 2});
+  expect_equal(build.at(Tensors{x, w, flag(true), flag(true)}), {floats({0, 2}, {1, 2})});
+  expect_equal(build.at(Tensors{x, w, flag(true), flag(false)}), {floats({11, 24}, {1, 2})});
+  expect_equal(build.at(Tensors{zeros({0, 2}, kFloat32), w, flag(false), flag(false)}),
+               {floats({20, 40}, {1, 2})});
+}
+
 /// Its channels are as many as the weights say, though nothing but a branch takes the result.
 TEST(OnnxBranches, AConvolutionThatOneSideTakes) {
   const Model model{

@@ -2,6 +2,8 @@
 
 #include <cstring>
 #include <string_view>
+#include <unordered_set>
+#include <vector>
 
 #include "core/relay/functor.h"
 #include "core/relay/op.h"
@@ -54,7 +56,8 @@ size_t hash_of(const Expr& e) {
 /// Value numbering over the graph: operands are replaced by their representatives first, so one level of
 /// comparison is enough.
 class Unify : public ExprMutator {
-  Expr visit_constant(const Ref<Constant>& e) override { return representative(e); }
+  // A constant is evaluated nowhere: one stands for all.
+  Expr visit_constant(const Ref<Constant>& e) override { return *seen_.insert(e).first; }
   Expr visit_projection(const Ref<Projection>& e) override {
     return representative(ExprMutator::visit_default(e));
   }
@@ -67,10 +70,28 @@ class Unify : public ExprMutator {
   /// A kernel is not entered: an expression of constants that it shared with the outside would be no part of
   /// it any more.
   Expr visit_function(const Ref<Function>& e) override {
-    return e->attrs.primitive ? Expr(e) : ExprMutator::visit_default(e);
+    return e->attrs.primitive ? Expr(e) : after_bodies(e);
+  }
+  Expr visit_if(const Ref<If>& e) override { return after_bodies(e); }
+  Expr visit_match(const Ref<Match>& e) override { return after_bodies(e); }
+
+  /// What stands in a branch, a clause or a function may never be evaluated. It stands for nothing outside:
+  /// one expression of two branches would be evaluated in front of both, and end a run that needs neither.
+  Expr after_bodies(const Expr& e) {
+    for_each_operand(e, [&](const Expr& operand, bool in_scope) {
+      const size_t before = inserted_.size();
+      visit(operand);
+      if (in_scope) return;
+      for (; inserted_.size() > before; inserted_.pop_back()) seen_.erase(inserted_.back());
+    });
+    return ExprMutator::visit_default(e);
   }
 
-  Expr representative(const Expr& e) { return *seen_.insert(e).first; }
+  Expr representative(const Expr& e) {
+    const auto [found, is_new] = seen_.insert(e);
+    if (is_new) inserted_.push_back(e);
+    return *found;
+  }
 
   struct Hash {
     size_t operator()(const Expr& e) const { return hash_of(e); }
@@ -79,6 +100,7 @@ class Unify : public ExprMutator {
     bool operator()(const Expr& a, const Expr& b) const { return same_expr(a, b); }
   };
   std::unordered_set<Expr, Hash, Equal> seen_;
+  std::vector<Expr> inserted_;  // what is in `seen_` but constants, the last one at the end
 };
 
 }  // namespace
