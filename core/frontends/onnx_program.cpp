@@ -31,6 +31,42 @@ Values fields_of(const Value& tuple, size_t count) {
   return fields;
 }
 
+/// Whether a run may refuse to compute this, its operands aside: elements of what may have none, an item of
+/// an empty list, what is there to fail.
+bool may_fail_by_itself(const NodeRef& node) {
+  static constexpr std::string_view kTaking[] = {"take", "gather", "gather_nd", "scatter_elements",
+                                                 "scatter_nd"};
+  static constexpr std::string_view kChecking[] = {"match_shape", "require", "reshape_like", "reshape_to"};
+  if (const auto* match = node.as<relay::Match>()) return !match->complete;
+  const auto* call = node.as<relay::Call>();
+  const auto* op = call ? call->callee.as<relay::OpNode>() : nullptr;
+  if (!op) return false;
+  if (std::ranges::find(kChecking, op->name) != std::end(kChecking)) return true;
+  return std::ranges::find(kTaking, op->name) != std::end(kTaking) && has_open_dims(call->args[0]);
+}
+
+bool may_fail(const Value& value) {
+  bool found = false;
+  post_order(value, [&](const NodeRef& node) { found |= may_fail_by_itself(node); });
+  return found;
+}
+
+/// What is computed whenever these values are: all of them but the sides of branches, clauses and bodies of
+/// functions.
+std::unordered_set<const lathe::Node*> computed_with(Values waiting) {
+  std::unordered_set<const lathe::Node*> computed;
+  while (!waiting.empty()) {
+    const Value next = waiting.back();
+    waiting.pop_back();
+    if (!computed.insert(next.get()).second) continue;
+    const bool goes_on = next.as<relay::Let>() != nullptr;
+    relay::for_each_operand(next, [&](const Value& operand, bool in_scope) {
+      if (in_scope || goes_on) waiting.push_back(operand);
+    });
+  }
+  return computed;
+}
+
 /// What is the same in all steps of a loop, taken out of its body.
 class Invariants : public relay::ExprMutator {
  public:
@@ -41,16 +77,20 @@ class Invariants : public relay::ExprMutator {
     relay::Var var;
     Value value;
   };
-  /// The body without its invariants, which stand in `out` for a let each.
-  Value take_out(const Value& body, std::vector<Binding>& out) {
+  /// The body without its invariants, which stand in `out` for a let each. `step`: the part of the body that
+  /// each step computes. What a step may leave out, and a run refuse to compute, stays where it is.
+  Value take_out(const Value& body, const Value& step, std::vector<Binding>& out) {
     post_order(body, [&](const NodeRef& node) { note_bound(node); });
-    post_order(body, [&](const NodeRef& node) { note_free(node); });
+    const std::unordered_set<const lathe::Node*> in_each_step = computed_with({body, step});
+    post_order(body, [&](const NodeRef& node) {
+      note_free(node);
+      note_failing(node, in_each_step.count(node.get()) != 0);
+    });
     std::unordered_set<const lathe::Node*> taken;
     post_order(body, [&](const NodeRef& node) {
-      if (free_.count(node.get()) == 0 || !dynamic_cast<const relay::RelayNode*>(node.get())) return;
+      if (!stays(node) || !dynamic_cast<const relay::RelayNode*>(node.get())) return;
       relay::for_each_operand(node.cast<relay::RelayNode>(), [&](const Value& operand, bool) {
-        if (free_.count(operand.get()) || relay::is_leaf(operand) || !taken.insert(operand.get()).second)
-          return;
+        if (stays(operand) || relay::is_leaf(operand) || !taken.insert(operand.get()).second) return;
         out.push_back({variable("invariant", operand->checked_type), operand});
         set(operand, out.back().var);
       });
@@ -89,22 +129,23 @@ class Invariants : public relay::ExprMutator {
     if (!free.empty()) free_[node.get()] = std::move(free);
   }
 
+  /// Whether something in it may fail, and which of that some steps leave out.
+  void note_failing(const NodeRef& node, bool in_each_step) {
+    bool fails = may_fail_by_itself(node);
+    node->for_each_child([&](const NodeRef& child) { fails |= failing_.count(child.get()) != 0; });
+    if (!fails) return;
+    failing_.insert(node.get());
+    if (!in_each_step) left_out_.insert(node.get());
+  }
+
+  bool stays(const NodeRef& node) const {
+    return free_.count(node.get()) != 0 || left_out_.count(node.get()) != 0;
+  }
+
   std::set<const lathe::Node*> binders_;
+  std::unordered_set<const lathe::Node*> failing_, left_out_;
   std::unordered_map<const lathe::Node*, std::set<const lathe::Node*>> free_;  // of those that have some
 };
-
-/// Whether the value takes elements of what may have none, which a run refuses.
-bool may_find_nothing(const Value& value) {
-  static constexpr std::string_view kTaking[] = {"take", "gather", "gather_nd", "scatter_elements",
-                                                 "scatter_nd"};
-  bool found = false;
-  post_order(value, [&](const NodeRef& node) {
-    const auto* call = node.as<relay::Call>();
-    const auto* op = call ? call->callee.as<relay::OpNode>() : nullptr;
-    found |= op && std::ranges::find(kTaking, op->name) != std::end(kTaking) && has_open_dims(call->args[0]);
-  });
-  return found;
-}
 
 /// A loop's function: the types of its state, and its body in terms of its parameters.
 struct Step {
@@ -233,20 +274,20 @@ Values loop_while(const Values& first, FunctionRef<Value(const Values&)> more,
   bound.insert(self.get());
   const Value again = with_type(make<relay::Call>(Value(self), step.next), result->checked_type);
   std::vector<Invariants::Binding> invariants;
-  const Value body =
-      Invariants(std::move(bound))
-          .take_out(with_type(make<relay::If>(step.more, again, result), result->checked_type), invariants);
+  const Value body = Invariants(std::move(bound))
+                         .take_out(with_type(make<relay::If>(step.more, again, result), result->checked_type),
+                                   again, invariants);
   const Value function = with_type(
       make<relay::Function>(std::vector<relay::TypeVar>{}, step.params, result->checked_type, body), type);
 
   Value all = with_type(make<relay::Call>(Value(self), first), result->checked_type);
   all = with_type(make<relay::Let>(self, function, all), all->checked_type);
-  const bool may_fail = std::ranges::any_of(
-      invariants, [](const Invariants::Binding& each) { return may_find_nothing(each.value); });
+  const bool fails =
+      std::ranges::any_of(invariants, [](const Invariants::Binding& each) { return may_fail(each.value); });
   for (; !invariants.empty(); invariants.pop_back())
     all = with_type(make<relay::Let>(invariants.back().var, invariants.back().value, all), all->checked_type);
   scope.leave();
-  if (!may_fail) return fields_of(all, first.size());
+  if (!fails) return fields_of(all, first.size());
   // What a loop without steps does not ask for does not end its run.
   Values last;
   for (size_t i = 0; i < first.size(); ++i)

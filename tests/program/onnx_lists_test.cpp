@@ -235,6 +235,35 @@ TEST(OnnxLists, AnItemAtAPositionOfASequenceThatIsEmpty) {
             std::string::npos);
 }
 
+/// What is the same in all steps of a loop is asked for by those alone that need it.
+TEST(OnnxLists, AnItemThatTheStepsOfALoopLeaveOut) {
+  // w + item + item + ..., of which `item` makes the nodes.
+  auto loop_of = [](const Strings& item) {
+    Strings nodes = item;
+    nodes.insert(nodes.end(), {node("Identity", {"go"}, {"on"}), node("Add", {"sum", "item"}, {"next"})});
+    const std::string body =
+        bytes::graph(nodes, bytes::input("i") + bytes::input("go") + bytes::input("sum"), {"on", "next"});
+    return Model{{node("SplitToSequence", {"x"}, {"rows"}), node("SequenceLength", {"rows"}, {"length"}),
+                  node("Loop", {"times", "", "w"}, {"y"}, bytes::subgraph("body", body))},
+                 input_of("x", {"n", "2"}) + input_of("w", {"1", "2"}) + input_of("k", {}, kInt) +
+                     input_of("times", {}, kInt)};
+  };
+  const Tensor x = floats({1, 2, 3, 4}, {2, 2}), w = floats({10, 20}, {1, 2});
+  Build chosen(loop_of({node("Less", {"k", "length"}, {"is_there"}),
+                        if_node("is_there", {node("SequenceAt", {"rows", "k"}, {"item_yes"})},
+                                {node("Identity", {"w"}, {"item_no"})}, "item")}));
+  auto sum = [&](Build& build, const Tensor& from, int64_t k, int64_t times) {
+    return build.at(std::vector<Tensor>{from, w, number_of(k), number_of(times)});
+  };
+  expect_equal(sum(chosen, x, 1, 2), {floats({16, 28}, {1, 2})});
+  expect_equal(sum(chosen, x, 2, 2), {floats({30, 60}, {1, 2})});
+  expect_equal(sum(chosen, zeros({0, 2}, kFloat32), 0, 1), {floats({20, 40}, {1, 2})});
+  Build any(loop_of({node("SequenceAt", {"rows", "k"}, {"item"})}));
+  expect_equal(sum(any, x, 2, 0), {w});
+  EXPECT_NE(thrown_by([&] { sum(any, x, 2, 1); }).find("a position beyond the end of a sequence"),
+            std::string::npos);
+}
+
 TEST(OnnxLists, WhatIsNoList) {
   auto message = [](const Strings& nodes, const Strings& outputs) {
     return thrown_by([&] { Build({with_count(nodes), input_of("x", {"t", "m"}), outputs}); });
@@ -263,8 +292,9 @@ TEST(OnnxLists, RowsOfASizeThatTheLoopMakes) {
   for (int64_t count : {0, 1, 4}) {
     const std::vector<Tensor> outputs = loop.at({tensor_of<int64_t>({count}, {}, kInt64), x, w});
     EXPECT_EQ(outputs[1].shape(), count == 0 ? (Shape{0, 0, 2}) : (Shape{count, 3, 2}));
-    if (count > 0)
+    if (count > 0) {
       EXPECT_EQ(outputs[1].value(outputs[1].size() - 1), -(2 + 3.0 * static_cast<double>(count)));
+    }
   }
   for (int64_t backward : {0, 1}) {
     Build scan({{node("Scan", {"x", "elements"}, {"y", "rows"},
