@@ -262,6 +262,14 @@ TEST(OnnxLists, AnItemThatTheStepsOfALoopLeaveOut) {
   expect_equal(sum(any, x, 2, 0), {w});
   EXPECT_NE(thrown_by([&] { sum(any, x, 2, 1); }).find("a position beyond the end of a sequence"),
             std::string::npos);
+  // Sizes that do not go together.
+  Build grown(loop_of({ints("two", {2}), ints("one", {1}), node("Reshape", {"k", "one"}, {"count"}),
+                       node("Concat", {"count", "two"}, {"shape"}, integer("axis", 0)),
+                       node("ConstantOfShape", {"shape"}, {"zeros"}), node("Add", {"x", "zeros"}, {"rows_k"}),
+                       node("ReduceMax", {"rows_k"}, {"item"}, integers("axes", {0}))}));
+  expect_equal(sum(grown, x, 2, 1), {floats({13, 24}, {1, 2})});
+  expect_equal(sum(grown, x, 3, 0), {w});
+  EXPECT_NE(thrown_by([&] { sum(grown, x, 3, 1); }), "no error");
 }
 
 TEST(OnnxLists, WhatIsNoList) {
