@@ -8,19 +8,43 @@
 namespace lathe {
 namespace {
 
-/// The length of the control character at the beginning, in UTF-8. 0: none.
-size_t control_character(std::string_view text) {
-  const auto byte = [&](size_t i) { return i < text.size() ? static_cast<unsigned char>(text[i]) : 0; };
-  if (byte(0) < 0x20 || byte(0) == 0x7f) return 1;
-  // U+0080 to U+009F are control characters too (C1): 0x9b begins an escape sequence on some terminals.
-  if (byte(0) == 0xc2 && byte(1) >= 0x80 && byte(1) < 0xa0) return 2;
+/// The length of the character at the beginning, in UTF-8 (RFC 3629); 0: the first byte is no part of one.
+size_t utf8_length(std::string_view text) {
+  const auto lead = static_cast<unsigned char>(text[0]);
+  const size_t length = lead < 0x80                   ? 1
+                        : lead >= 0xc2 && lead < 0xe0 ? 2
+                        : lead >= 0xe0 && lead < 0xf0 ? 3
+                        : lead >= 0xf0 && lead < 0xf5 ? 4
+                                                      : 0;
+  if (length == 0 || length > text.size()) return 0;
+  uint32_t code = length == 1 ? lead : lead & (0x7fU >> length);
+  for (size_t k = 1; k < length; ++k) {
+    const auto byte = static_cast<unsigned char>(text[k]);
+    if ((byte & 0xc0) != 0x80) return 0;
+    code = code << 6 | (byte & 0x3f);
+  }
+  // Longer than need be, half a pair, beyond the last.
+  if (length == 3 && (code < 0x800 || (code >= 0xd800 && code < 0xe000))) return 0;
+  if (length == 4 && (code < 0x10000 || code > 0x10ffff)) return 0;
+  return length;
+}
+
+/// Whether the first `length` bytes, one character or a byte that is no part of one, are to be shown as
+/// bytes.
+bool is_control(std::string_view text, size_t length) {
+  const auto byte = [&](size_t i) { return static_cast<unsigned char>(text[i]); };
+  // U+0080 to U+009F are control characters too (C1): 0x9b begins an escape sequence on some terminals, as a
+  // byte of its own where they read no UTF-8.
+  if (length <= 1) return byte(0) < 0x20 || (byte(0) >= 0x7f && byte(0) < 0xa0);
+  if (length == 2) return byte(0) == 0xc2 && byte(1) < 0xa0;
   // So are those that nobody sees, and those that turn the direction of what stands around them: by them a
   // name looks like another's. U+200B to U+200F, U+202A to U+202E, U+2060 to U+2069, U+FEFF.
-  const bool is_unseen = (byte(0) == 0xe2 && byte(1) == 0x80 &&
-                          ((byte(2) >= 0x8b && byte(2) <= 0x8f) || (byte(2) >= 0xaa && byte(2) <= 0xae))) ||
-                         (byte(0) == 0xe2 && byte(1) == 0x81 && byte(2) >= 0xa0 && byte(2) <= 0xa9) ||
-                         (byte(0) == 0xef && byte(1) == 0xbb && byte(2) == 0xbf);
-  return is_unseen ? 3 : 0;
+  const bool is_unseen =
+      length == 3 && ((byte(0) == 0xe2 && byte(1) == 0x80 &&
+                       ((byte(2) >= 0x8b && byte(2) <= 0x8f) || (byte(2) >= 0xaa && byte(2) <= 0xae))) ||
+                      (byte(0) == 0xe2 && byte(1) == 0x81 && byte(2) >= 0xa0 && byte(2) <= 0xa9) ||
+                      (byte(0) == 0xef && byte(1) == 0xbb && byte(2) == 0xbf));
+  return is_unseen;
 }
 
 /// The first `most` bytes, but for a character that is cut there.
@@ -33,13 +57,13 @@ std::string_view beginning(std::string_view text, size_t most) {
 
 std::string printable(std::string_view text) {
   std::string result;
-  for (size_t i = 0; i < text.size();) {
+  while (!text.empty()) {
+    const size_t length = std::max<size_t>(utf8_length(text), 1);
     // Texts of errors have lines; a carriage return, which would overwrite what stands there, is shown.
-    const size_t length = text[i] == '\n' || text[i] == '\t' ? 0 : control_character(text.substr(i));
-    for (size_t k = 0; k < length; ++k)
-      result += fmt::format("\\x{:02x}", static_cast<unsigned char>(text[i + k]));
-    if (length == 0) result += text[i];
-    i += std::max<size_t>(length, 1);
+    const bool is_shown = text[0] != '\n' && text[0] != '\t' && is_control(text, length);
+    for (const char c : text.substr(0, length))
+      result += is_shown ? fmt::format("\\x{:02x}", static_cast<unsigned char>(c)) : std::string(1, c);
+    text.remove_prefix(length);
   }
   return result;
 }
@@ -68,33 +92,21 @@ std::string shortened(std::string_view message, size_t most) {
 }
 
 bool has_control_characters(std::string_view text) {
-  for (size_t i = 0; i < text.size(); ++i)
-    if (control_character(text.substr(i)) > 0) return true;
+  while (!text.empty()) {
+    const size_t length = std::max<size_t>(utf8_length(text), 1);
+    if (is_control(text, length)) return true;
+    text.remove_prefix(length);
+  }
   return false;
 }
 
 std::string as_utf8(std::string_view text) {
   std::string out;
   out.reserve(text.size());
-  for (size_t i = 0; i < text.size();) {
-    const auto lead = static_cast<unsigned char>(text[i]);
-    const size_t length = lead < 0x80                   ? 1
-                          : lead >= 0xc2 && lead < 0xe0 ? 2
-                          : lead >= 0xe0 && lead < 0xf0 ? 3
-                          : lead >= 0xf0 && lead < 0xf5 ? 4
-                                                        : 0;
-    uint32_t code = length == 1 ? lead : lead & (0x7fU >> length);
-    bool is_good = length > 0 && i + length <= text.size();
-    for (size_t k = 1; is_good && k < length; ++k) {
-      const auto byte = static_cast<unsigned char>(text[i + k]);
-      is_good = (byte & 0xc0) == 0x80;
-      code = code << 6 | (byte & 0x3f);
-    }
-    // Longer than need be, half a pair, beyond the last.
-    is_good = is_good && !(length == 3 && (code < 0x800 || (code >= 0xd800 && code < 0xe000))) &&
-              !(length == 4 && (code < 0x10000 || code > 0x10ffff));
-    out += is_good ? text.substr(i, length) : std::string_view("\xef\xbf\xbd");
-    i += is_good ? length : 1;
+  while (!text.empty()) {
+    const size_t length = utf8_length(text);
+    out += length > 0 ? text.substr(0, length) : std::string_view("\xef\xbf\xbd");
+    text.remove_prefix(std::max<size_t>(length, 1));
   }
   return out;
 }

@@ -16,9 +16,14 @@ TEST(Printable, WhatATerminalWouldObeyIsShown) {
   EXPECT_EQ(printable("lab\u200b, \u202eyranac\ufeff"),
             "lab\\xe2\\x80\\x8b, \\xe2\\x80\\xaeyranac\\xef\\xbb\\xbf")
       << "nobody would see them";
-  EXPECT_EQ(printable("\xe2\x80"), "\xe2\x80");
+  EXPECT_EQ(printable("\x9b"
+                      "2J \xe9t\xe9 \xe2\x80"),
+            "\\x9b2J \xe9t\xe9 \xe2\\x80")
+      << "where no UTF-8 is read the byte alone is CSI";
+  EXPECT_EQ(printable("\xe4\xbd\x9b \xc3\x9b"), "\xe4\xbd\x9b \xc3\x9b") << "a part of a letter is none";
   EXPECT_TRUE(has_control_characters("a\nb"));
-  EXPECT_FALSE(has_control_characters("caf\xc3\xa9 4711"));
+  EXPECT_TRUE(has_control_characters("a\x9b"));
+  EXPECT_FALSE(has_control_characters("caf\xc3\xa9 \xc3\x9b \xe9 4711"));
 }
 
 TEST(Printable, LongNamesAreTheirBeginning) {
