@@ -208,13 +208,14 @@ int run_retune(const Retune& retune, RetunePlan plan, const Target& target, doub
   db::Store store(retune.database);
   end_left_behind(store);
   const db::DeviceId here = enter(store, plan, to_text(target));
-  FarmHere farm({retune.database}, std::nullopt);
   tracker::StoreJobWriter writer(store);
   tracker::TuneResult result;
   {
+    // Before the farm, whose folder and processes would be left behind.
+    InterruptScope interrupt;
+    FarmHere farm({retune.database}, std::nullopt);
     TuneProgress progress(tasks, retune.json || is_quiet());
     const InterruptHint hint("stopped at once; what was recorded is kept. Go on with the same command");
-    InterruptScope interrupt;
     result = tracker::run_tune_job(
         request_of(retune, plan, target, here, max_relative_error), tasks, {store, writer, farm.tracker()},
         [&](const tuner::SessionStatus& status) { progress.show(status); },

@@ -221,6 +221,19 @@ TEST_F(Retunes, AnInterruptedOneGoesOnWhenItIsCalledAgain) {
   EXPECT_THAT(resume.output, HasSubstr("one of `tune retune`"));
 }
 
+/// Ctrl-C in the moment between the plan and the first trial.
+TEST_F(Retunes, AnInterruptedOneLeavesNoFolderBehind) {
+  as_if_found_by("farm1");
+  std::filesystem::create_directory(path("tmp"));
+  // As soon as its folder is there: the farm is not, yet.
+  const Finished stopped = run_command(
+      "TMPDIR=" + path("tmp") + " " TUNE " retune --threads 1 --time 100s --db " + path("t.db") +
+      " 2>&1 & until set -- " + path("tmp") + "/lathe-*; [ -e \"$1\" ]; do :; done; kill -INT $!; wait $!");
+  EXPECT_EQ(stopped.code, 130) << stopped.output;
+  EXPECT_THAT(stopped.output, HasSubstr("stopped; nothing measured is lost. The same command goes on"));
+  EXPECT_TRUE(std::filesystem::is_empty(path("tmp"))) << stopped.output;
+}
+
 TEST_F(Retunes, AKilledOneIsOverWhenItIsCalledAgain) {
   as_if_found_by("farm1");
   const auto state = [&](size_t i) {
