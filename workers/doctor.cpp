@@ -8,6 +8,7 @@
 #include <ctime>
 #include <filesystem>
 #include <map>
+#include <optional>
 #include <sstream>
 #include <string_view>
 #include <thread>
@@ -85,7 +86,7 @@ class Examination {
   Examination(std::string root, std::string nvml_library)
       : root_(std::move(root)), nvml_library_(std::move(nvml_library)) {}
 
-  std::vector<Finding> run(const ForeignLoad& load) {
+  std::vector<Finding> run(const std::optional<ForeignLoad>& load) {
     governor();
     for (const Check& check : kChecks) judge(check);
     isolated();
@@ -95,10 +96,8 @@ class Examination {
     const std::string missing = missing_confinement();
     add("sandbox", {missing.empty() ? "complete" : "lacks " + missing, bad_if(!missing.empty())},
         "a newer kernel, or one built with it");
-    add("other programs", {share(load.busy), bad_if(load.busy > 0.1)},
-        "stop them, or measure when they are done");
-    add("stolen by the host", {share(load.stolen), bad_if(load.stolen > 0.02)},
-        "a machine, or cores, of one's own");
+    load_of("other programs", load, &ForeignLoad::busy, 0.1, "stop them, or measure when they are done");
+    load_of("stolen by the host", load, &ForeignLoad::stolen, 0.02, "a machine, or cores, of one's own");
     return std::move(findings_);
   }
 
@@ -111,7 +110,7 @@ class Examination {
     findings_.push_back({check, std::move(judgement.found), judgement.verdict,
                          judgement.verdict == Verdict::kGood ? "" : fix});
   }
-  void add_untold(const char* check) { add(check, {kUntold}, ""); }
+  void add_untold(const char* check) { add(check, {kUntold, Verdict::kUnknown}, ""); }
 
   void judge(const Check& check) {
     // The row before was of the same check: its file was there, or the system has not that one.
@@ -142,16 +141,26 @@ class Examination {
         "cpupower frequency-set -g performance");
   }
 
+  void load_of(const char* check, const std::optional<ForeignLoad>& load, double ForeignLoad::*part,
+               double most, const char* fix) {
+    if (!load) return add_untold(check);
+    add(check, {share((*load).*part), bad_if((*load).*part > most)}, fix);
+  }
+
   /// No line means that there are none.
   void isolated() {
-    const std::string cpus = first_line(root_ + "/sys/devices/system/cpu/isolated");
+    const std::string file = root_ + "/sys/devices/system/cpu/isolated";
+    if (!std::filesystem::exists(file)) return add_untold("isolated cores");
+    const std::string cpus = first_line(file);
     add("isolated cores", {cpus.empty() ? "none" : cpus, note_if(cpus.empty())},
         "boot with isolcpus=LIST and run with taskset -c LIST");
   }
 
   void quota() {
-    const double cores =
-        runtime::cgroup_core_limit(whole_text(root_ + "/proc/self/cgroup"), root_ + "/sys/fs/cgroup");
+    // Empty where the kernel knows no control groups: such a file has no line, and no process a quota.
+    const std::string file = root_ + "/proc/self/cgroup";
+    if (!std::filesystem::exists(file)) return add_untold("quota");
+    const double cores = runtime::cgroup_core_limit(whole_text(file), root_ + "/sys/fs/cgroup");
     add("quota",
         {cores > 0 ? fmt::format("{:.2f} cores: threads stand still when it is spent", cores) : "none",
          bad_if(cores > 0)},
@@ -202,21 +211,22 @@ std::vector<double> ticks(const std::string& text) {
 
 }  // namespace
 
-ForeignLoad foreign_load(const std::string& before, const std::string& after, double own_seconds) {
+std::optional<ForeignLoad> foreign_load(const std::string& before, const std::string& after,
+                                        double own_seconds) {
   std::vector<double> first = ticks(before), last = ticks(after);
-  if (first.empty() || last.empty()) return {};
+  if (first.empty() || last.empty()) return std::nullopt;
   double all = 0;
   for (size_t i = 0; i < last.size(); ++i) all += last[i] -= first[i];
   // The clock of the ticks stood still, or was set back.
-  if (all <= 0) return {};
+  if (all <= 0) return std::nullopt;
   enum { kUser, kNice, kSystem, kIdle, kWait, kInterrupt, kSoft, kSteal };
   const double own = own_seconds * static_cast<double>(sysconf(_SC_CLK_TCK));
   // Waiting for a disk leaves the core free; what the host took is told apart.
   const double busy = all - last[kIdle] - last[kWait] - last[kSteal] - own;
-  return {std::clamp(busy / all, 0.0, 1.0), std::clamp(last[kSteal] / all, 0.0, 1.0)};
+  return ForeignLoad{std::clamp(busy / all, 0.0, 1.0), std::clamp(last[kSteal] / all, 0.0, 1.0)};
 }
 
-ForeignLoad watch_load(double seconds) {
+std::optional<ForeignLoad> watch_load(double seconds) {
   const std::string before = whole_text("/proc/stat");
   // What this process does itself is nobody else's load.
   const std::clock_t own = std::clock();  // of the processor's time of this process
@@ -225,7 +235,7 @@ ForeignLoad watch_load(double seconds) {
                       static_cast<double>(std::clock() - own) / CLOCKS_PER_SEC);
 }
 
-std::vector<Finding> examine(const std::string& root, const ForeignLoad& load,
+std::vector<Finding> examine(const std::string& root, const std::optional<ForeignLoad>& load,
                              const std::string& nvml_library) {
   return Examination(root, nvml_library).run(load);
 }

@@ -1,7 +1,9 @@
 // Whether this machine is fit to measure on, and what to do where it is not.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -11,11 +13,13 @@ namespace lathe::worker {
 
 enum class Verdict : uint8_t {
   kGood,
-  kNote,  // measurements vary more than they have to
-  kBad,   // they say little
+  kNote,     // measurements vary more than they have to
+  kBad,      // they say little
+  kUnknown,  // the system does not say
 };
 constexpr const char* to_string(Verdict verdict) {
-  return verdict == Verdict::kGood ? "good" : verdict == Verdict::kNote ? "note" : "bad";
+  constexpr const char* kNames[] = {"good", "note", "bad", "unknown"};  // by Verdict
+  return kNames[static_cast<size_t>(verdict)];
 }
 
 struct Finding {
@@ -32,14 +36,15 @@ struct ForeignLoad {
 
 /// Of two texts of /proc/stat, and the seconds of CPU that this process used in between. Nothing when they
 /// are no such texts, or no time passed.
-ForeignLoad foreign_load(const std::string& before, const std::string& after, double own_seconds);
+std::optional<ForeignLoad> foreign_load(const std::string& before, const std::string& after,
+                                        double own_seconds);
 
-/// Watches this machine for so long.
-ForeignLoad watch_load(double seconds);
+/// Watches this machine for so long. Nothing where it does not tell.
+std::optional<ForeignLoad> watch_load(double seconds);
 
 /// What the system tells of itself below `root`: clocks and load of GPUs, threads of cores, interrupts of
-/// others. Never fails: what it does not tell is said to be so.
-std::vector<Finding> examine(const std::string& root, const ForeignLoad& load,
+/// others. Never fails: what it does not tell is said to be unknown.
+std::vector<Finding> examine(const std::string& root, const std::optional<ForeignLoad>& load,
                              const std::string& nvml_library = kNvmlLibrary);
 
 }  // namespace lathe::worker

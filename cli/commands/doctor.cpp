@@ -4,22 +4,31 @@
 #include <fmt/core.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
 
 #include "cli/command.h"
 #include "cli/commands/commands.h"
 #include "cli/terminal.h"
 #include "core/support/bounded_json.h"
+#include "core/support/text.h"
 
 namespace lathe::cli {
 namespace {
 
 /// In a column of seven.
 std::string verdict_text(worker::Verdict verdict) {
-  constexpr Color kColors[] = {Color::kGreen, Color::kYellow, Color::kRed};  // by Verdict
+  constexpr Color kColors[] = {Color::kGreen, Color::kYellow, Color::kRed, Color::kYellow};  // by Verdict
   return colored(fmt::format("{:<7}", to_string(verdict)), kColors[static_cast<size_t>(verdict)],
                  STDOUT_FILENO);
+}
+
+std::vector<std::string> checks_of(const std::vector<worker::Finding>& findings, worker::Verdict verdict) {
+  std::vector<std::string> checks;
+  for (const worker::Finding& finding : findings)
+    if (finding.verdict == verdict) checks.push_back(finding.check);
+  return checks;
 }
 
 }  // namespace
@@ -31,10 +40,10 @@ int doctor_command(Flags& flags) {
   flags.add("--json", as_json, "print a JSON object");
   if (!flags.parse()) return kSuccess;
 
-  const worker::ForeignLoad load = worker::watch_load(seconds);
-  const std::vector<worker::Finding> findings = worker::examine("", load);
-  const bool fit = std::none_of(findings.begin(), findings.end(),
-                                [](const auto& finding) { return finding.verdict == worker::Verdict::kBad; });
+  const std::vector<worker::Finding> findings = worker::examine("", worker::watch_load(seconds));
+  const bool fit = checks_of(findings, worker::Verdict::kBad).empty();
+  // A system may tell nothing at all, in a container without /proc say: that is no praise.
+  const std::vector<std::string> unknown = checks_of(findings, worker::Verdict::kUnknown);
   if (as_json) {
     nlohmann::json rows = nlohmann::json::array();
     for (const worker::Finding& finding : findings)
@@ -42,13 +51,15 @@ int doctor_command(Flags& flags) {
                       {"found", finding.found},
                       {"verdict", to_string(finding.verdict)},
                       {"fix", finding.fix}});
-    fmt::print("{}\n", json_line({{"fit", fit}, {"findings", rows}}));
+    fmt::print("{}\n", json_line({{"fit", fit}, {"unknown", unknown}, {"findings", rows}}));
   } else {
     fmt::print("{:<18}  {:<48}  {:<7}  {}\n", "check", "found", "verdict", "fix");
     for (const worker::Finding& finding : findings)
       fmt::print("{:<18}  {:<48}  {}  {}\n", finding.check, finding.found, verdict_text(finding.verdict),
                  finding.fix);
-    fmt::print("\n{}\n", fit ? "fit to measure on" : "not fit to measure on: see what is bad");
+    fmt::print("\n{}\n", !fit              ? "not fit to measure on: see what is bad"
+                         : unknown.empty() ? "fit to measure on"
+                                           : "nothing bad was found; unknown: " + join_text(unknown, ", "));
   }
   return fit ? kSuccess : kUnfit;
 }
