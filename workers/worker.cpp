@@ -12,6 +12,7 @@
 #include <optional>
 
 #include "core/support/descriptors.h"
+#include "core/support/host_name.h"
 #include "core/support/private_file.h"
 #include "core/support/service_error.h"
 #include "core/support/unfit.h"
@@ -41,8 +42,7 @@ int lock_of(const std::string& path) {
 /// "host/0": the number is the first that no other worker of this user holds here. The lock file lasts as
 /// long as the process, so that a worker started anew takes its old name.
 std::string default_name() {
-  char host[256] = "";
-  gethostname(host, sizeof host - 1);
+  const std::string host = host_name();
   for (int number = 0; number < 1000; ++number) {
     // Not unlinked at the end: a file that is removed while another opens it would be locked by two.
     const std::string path = fmt::format("/tmp/lathe-worker-{}-{}", getuid(), number);

@@ -8,7 +8,6 @@
 #include <algorithm>
 #include <charconv>
 #include <chrono>
-#include <climits>
 #include <cmath>
 #include <filesystem>
 #include <iterator>
@@ -23,6 +22,7 @@
 #include "core/models/zoo.h"
 #include "core/support/descriptors.h"
 #include "core/support/error.h"
+#include "core/support/host_name.h"
 #include "core/support/loopback.h"
 #include "core/support/service_error.h"
 #include "dashboards/pages.h"
@@ -162,11 +162,7 @@ void check_job(const tracker::JobRequest& request) {
 
 /// Where others find what was bound to `host`: an address that can be opened, which * is not.
 std::string address_text(const std::string& host) {
-  if (host == "*" || host == "0.0.0.0" || host == "::") {
-    char name[HOST_NAME_MAX + 1] = {};
-    // Without a name of its own a machine still answers to this one.
-    return gethostname(name, sizeof name - 1) == 0 && *name ? name : "localhost";
-  }
+  if (host == "*" || host == "0.0.0.0" || host == "::") return host_name();
   return host.find(':') == host.npos ? host : fmt::format("[{}]", host);
 }
 
