@@ -8,6 +8,7 @@
 
 #include "core/support/disk.h"
 #include "core/support/error.h"
+#include "core/support/working_folder.h"
 #include "db/database.h"
 #include "db/database_error.h"
 #include "db/schema.h"
@@ -84,7 +85,7 @@ void back_up(const std::string& path, const std::string& copy) {
     fs::permissions(partial, fs::status(path).permissions());
     if (!rename_unless_there(partial, copy)) fail("{} exists; a backup is a new file", copy);
     // The name is in the folder, which reaches the disk by itself only later.
-    sync_to_disk(fs::absolute(copy).parent_path());
+    sync_to_disk(fs::path(absolute_path(copy)).parent_path());
   } catch (...) {
     fs::remove(partial, error);
     throw;

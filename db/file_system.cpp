@@ -9,6 +9,7 @@
 #include <sstream>
 
 #include "core/support/error.h"
+#include "core/support/working_folder.h"
 
 namespace lathe::db {
 namespace {
@@ -69,7 +70,7 @@ std::string_view network_file_system_name(uint32_t magic, std::string_view mount
 
 std::string_view network_file_system(const std::string& path) {
   // The folder, for the file may not be there yet.
-  std::filesystem::path folder = std::filesystem::absolute(path).parent_path();
+  const std::filesystem::path folder = std::filesystem::path(absolute_path(path)).parent_path();
   struct statfs info;
   if (statfs(folder.c_str(), &info) != 0) return "";
   // The type is a long, and some of the numbers have the highest of 32 bits.

@@ -9,6 +9,7 @@
 
 #include "core/support/disk.h"
 #include "core/support/error.h"
+#include "core/support/working_folder.h"
 #include "db/sqlite_database.h"
 
 namespace lathe::db {
@@ -51,7 +52,7 @@ class CopyInWork {
   static void remove_abandoned(const std::string& copy) {
     const std::string prefix = fs::path(copy).filename().string() + ".";
     std::error_code error;
-    for (const auto& entry : fs::directory_iterator(fs::absolute(copy).parent_path(), error)) {
+    for (const auto& entry : fs::directory_iterator(fs::path(absolute_path(copy)).parent_path(), error)) {
       const std::string name = entry.path().filename().string();
       // A process's number; a journal beside it is that one's.
       if (!name.starts_with(prefix) ||
@@ -87,7 +88,7 @@ void SqliteDatabase::keep_copy(int version) {
   // Before the migration begins: after a power failure one of the two must be whole.
   sync_to_disk(own.path());
   own.name(copy);
-  sync_to_disk(fs::absolute(copy).parent_path());
+  sync_to_disk(fs::path(absolute_path(copy)).parent_path());
 }
 
 }  // namespace lathe::db

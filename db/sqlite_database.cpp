@@ -213,7 +213,7 @@ SqliteDatabase::SqliteDatabase(const std::string& path, Access access, std::chro
   // The log's index is shared memory, which machines do not share; and locks there are often none.
   // Alone: a copy that nobody writes has no log, and may be anywhere.
   const bool is_file = access != Access::kAlone && path != ":memory:";
-  if (std::string_view kind = network_file_system(path); is_file && !kind.empty())
+  if (std::string_view kind = is_file ? network_file_system(path) : ""; !kind.empty())
     fail(
         "database {} is on a network file system ({}), where its log is not safe; put it on a local disk "
         "(for several machines see docs/database.md, PostgreSQL)",

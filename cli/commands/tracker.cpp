@@ -9,7 +9,6 @@
 #include <charconv>
 #include <chrono>
 #include <cmath>
-#include <filesystem>
 #include <iterator>
 #include <thread>
 
@@ -25,6 +24,7 @@
 #include "core/support/host_name.h"
 #include "core/support/loopback.h"
 #include "core/support/service_error.h"
+#include "core/support/working_folder.h"
 #include "dashboards/pages.h"
 #include "db/database_error.h"
 #include "db/store.h"
@@ -113,7 +113,7 @@ void check_keys(const TrackerFlags& flags, tracker::Principals& principals) {
 /// Where files lie: beside the database, unless that is elsewhere.
 void settle_places(TrackerFlags& flags) {
   // Jobs have links to models there, which lead on from the folder that they are in.
-  if (!flags.files.empty()) flags.files = std::filesystem::absolute(flags.files);
+  if (!flags.files.empty()) flags.files = absolute_path(flags.files);
   if (db::is_server(flags.database)) {
     if (flags.files.empty())
       fail("--db {}: say with --files where uploaded models and results are to lie on this machine",
@@ -121,7 +121,7 @@ void settle_places(TrackerFlags& flags) {
     flags.artifacts = flags.files + "/artifacts";
     return;
   }
-  flags.database = std::filesystem::absolute(flags.database);
+  flags.database = absolute_path(flags.database);
   if (flags.files.empty()) flags.files = flags.database + "-files";
   flags.artifacts = flags.database + "-artifacts";
 }

@@ -158,6 +158,22 @@ TEST_F(DatabaseCommands, MistakesAreOneMessageAndExitCode2) {
   }
 }
 
+/// `rm -r` in another terminal: what is named from there is nowhere.
+TEST_F(DatabaseCommands, ARemovedWorkingFolderIsSaid) {
+  const std::string gone = path("gone"),
+                    enter = "mkdir " + gone + " && cd " + gone + " && rmdir " + gone + " && ";
+  for (const char* arguments : {"tracker --db t.db", "--model dqn --db t.db"}) {
+    const Finished finished = run_command("(" + enter + TUNE + " " + arguments + ")");
+    EXPECT_EQ(finished.code, 2) << arguments;
+    EXPECT_EQ(finished.output,
+              "error: cannot find t.db: the folder that this was started in cannot be told (No such file or "
+              "directory); it may have been removed\n")
+        << arguments;
+  }
+  // Who names all from the root does not need it.
+  EXPECT_EQ(run_command("(" + enter + TUNE + " query jobs --db " + path("a.db") + ")").code, 0);
+}
+
 TEST_F(DatabaseCommands, AFileNameThatIsNoTextIsSaidAsJson) {
   // In Latin-1: the file has the name that was asked for, the line the character for what is no UTF-8.
   Finished finished = tune("db backup " + path("r\xe9seau.db") + " --json --db " + path("a.db"));
