@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <fstream>
 #include <sstream>
+#include <system_error>
 
 #include "core/support/error.h"
 #include "core/support/working_folder.h"
@@ -76,6 +77,16 @@ std::string_view network_file_system(const std::string& path) {
   // The type is a long, and some of the numbers have the highest of 32 bits.
   const auto magic = static_cast<uint32_t>(info.f_type);
   return network_file_system_name(magic, magic == kFuse ? mounted_as(folder) : "");
+}
+
+bool is_sqlite_file(const std::string& path) {
+  std::error_code ignored;
+  // A pipe would be waited for.
+  if (!std::filesystem::is_regular_file(path, ignored)) return false;
+  constexpr std::string_view kMagic("SQLite format 3\0", 16);  // sqlite.org/fileformat.html
+  std::string start(kMagic.size(), ' ');
+  std::ifstream(path).read(start.data(), static_cast<std::streamsize>(start.size()));
+  return start == kMagic;
 }
 
 }  // namespace lathe::db

@@ -1,5 +1,5 @@
-// Which file systems a database can be on: its write-ahead log has an index in shared memory, which machines
-// do not share.
+// What is known of a database's file before it is opened. Which file systems it can be on: its write-ahead
+// log has an index in shared memory, which machines do not share.
 #pragma once
 
 #include <cstdint>
@@ -15,5 +15,8 @@ std::string_view network_file_system_name(uint32_t magic, std::string_view mount
 
 /// The same of the file system on which `path` is or would be.
 std::string_view network_file_system(const std::string& path);
+
+/// Whether it is a file that begins as SQLite's do.
+bool is_sqlite_file(const std::string& path);
 
 }  // namespace lathe::db

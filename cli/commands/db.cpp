@@ -11,6 +11,7 @@
 #include "core/support/bounded_json.h"
 #include "core/support/error.h"
 #include "db/backup.h"
+#include "db/file_system.h"
 #include "db/foreign.h"
 #include "db/pack.h"
 #include "db/schema.h"
@@ -89,6 +90,12 @@ int import_any(const Request& request) {
   // Before the database is opened, which would make one.
   if (!fs::exists(path)) fail("cannot read {}: there is no such file or folder", request.path);
   if (!fs::is_directory(path)) {
+    if (db::is_sqlite_file(request.path))
+      fail(
+          "{0} is a database, and what is imported is a pack: `tune db export FOLDER --db {0}` writes one; "
+          "or "
+          "name this database with --db, or copy it with `tune db backup`",
+          request.path);
     db::Store store(request.database);
     return report_foreign(request, "autotvm", db::import_autotvm(store, request.path));
   }

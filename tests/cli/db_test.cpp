@@ -145,6 +145,7 @@ TEST_F(DatabaseCommands, MistakesAreOneMessageAndExitCode2) {
       {"db backup x.db --model net", "--model is for export alone"},
       {"db import /dev/null", "/dev/null: it is not a regular file"},
       {"db import " + folder_.path(), "holds neither a pack (manifest.json) nor a database of MetaSchedule"},
+      {"db import " + path("a.db"), "a.db is a database, and what is imported is a pack: `tune db export "},
       {"db import none", "cannot read none: there is no such file or folder"},
       {"db export p --model nett", "has no model `nett`; did you mean `net`?"},
       {"query transfer --model net --from first", "--to is required"},
