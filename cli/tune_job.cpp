@@ -51,11 +51,17 @@ db::JobId recall(TuneJob& job, const std::string& uuid, db::Store& store) {
   if (found->kind != "tune" || found->state == db::JobState::kDone)
     fail("job {} is {}: nothing to resume", found->uuid, std::string(db::to_string(found->state)));
   // What the database says of a job may be older than this program, or damaged: the request is checked again.
-  static_cast<tracker::JobRequest&>(job) = tracker::parse_job_request(found->options);
-  job.threads = found->threads;
-  job.trials = found->trial_budget;
-  job.seconds = found->second_budget > 0 ? std::max(1.0, found->second_budget - found->seconds_used) : 0;
-  job.seed = found->seed;
+  try {
+    static_cast<tracker::JobRequest&>(job) = tracker::parse_job_request(found->options);
+    job.threads = found->threads;
+    job.trials = found->trial_budget;
+    job.seconds = found->second_budget > 0 ? std::max(1.0, found->second_budget - found->seconds_used) : 0;
+    job.seed = found->seed;
+    // Also the columns: a budget that no flag takes would be searched for ever.
+    tracker::parse_job_request(tracker::to_json(job));
+  } catch (const Error& error) {
+    fail("job {} of {} cannot go on: {}", found->uuid, job.database, error.what());
+  }
   return found->id;
 }
 

@@ -332,6 +332,30 @@ TEST_F(TuneJobs, AResumedJobWhoseTrialsAreSpentMeasuresNoMore) {
   EXPECT_EQ(row["trials"], 12);
 }
 
+/// The columns of a job are a database's, which may come from anywhere; no flag takes such a budget.
+TEST_F(TuneJobs, AResumedJobIsOneThatCouldBeAskedFor) {
+  db::Store store(path("t.db"));
+  const db::TargetId target =
+      store.add_target({.name = to_text(codegen::host_target()), .architecture = "here"});
+  const std::string request = R"({"model":"dqn"})";
+  const std::pair<db::NewJob, std::string> cases[] = {
+      {{.target = target, .trial_budget = int64_t{1} << 62, .options = request},
+       "`trials` is 4611686018427387904, must be 0 to "},
+      {{.target = target, .trial_budget = 8, .second_budget = 1e300, .options = request},
+       "`seconds` is 1e+300, must be 0 to "},
+      {{.target = target, .threads = 1 << 30, .trial_budget = 8, .options = request},
+       "`threads` is 1073741824, must be 0 to "},
+      {{.target = target, .trial_budget = 8, .options = "{}"}, "`model` is missing"},
+  };
+  for (const auto& [job, message] : cases) {
+    const std::string uuid = store.job(store.create_job(job)).uuid;
+    const Finished resumed = tune("resume " + uuid + " --db " + path("t.db") + " --out " + path("out"));
+    EXPECT_EQ(resumed.code, 2) << resumed.output;
+    EXPECT_THAT(resumed.output,
+                HasSubstr("error: job " + uuid + " of " + path("t.db") + " cannot go on: " + message));
+  }
+}
+
 /// Two machines may have one target's text. On another the untuned build has won; here nobody knows of that.
 TEST_F(TuneJobs, LeavesTheChoicesOfOtherMachinesAlone) {
   std::ofstream(path("m.relay")) << R"(#[version = "0.0.5"]
