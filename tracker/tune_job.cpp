@@ -323,7 +323,9 @@ std::unique_ptr<tuner::Session> restored(const std::function<std::unique_ptr<tun
     session->restore(*saved, model ? model->model : "");
   } catch (const Error& error) {
     if (request.say)
-      request.say(fmt::format("{}: the search begins anew, with what was measured", error.what()));
+      request.say(
+          fmt::format("job {}: {}. Its search begins anew, with what it has measured; nothing else is lost",
+                      rows.uuid, error.what()));
     return nullptr;
   }
   return session;

@@ -13,6 +13,7 @@ namespace {
 using nlohmann::json;
 
 constexpr int kVersion = 1, kDepth = 4;
+constexpr size_t kMostAhead = 1'000'000;  // answers; more than any farm has places for
 
 /// JSON has no infinity.
 json number(double value) { return std::isfinite(value) ? json(value) : json(); }
@@ -106,12 +107,16 @@ std::string to_bytes(const TaskCheckpoint& checkpoint) {
 
 TaskCheckpoint parse_task_checkpoint(std::string_view bytes) {
   // The database may be anybody's.
-  const json value = parse_bounded_json(bytes, kDepth, "a checkpoint", bytes.size());
+  const json value = parse_bounded_json(bytes, kDepth, "it", bytes.size());
+  if (!value.is_object()) fail("it is damaged: it is no object of JSON");
   try {
-    if (value.at("version") != kVersion) fail("a checkpoint is of another version");
+    if (value.at("version") != kVersion) fail("it is of another version");
     TaskCheckpoint checkpoint{.shared = shared_of(value.at("shared")),
                               .search = search_of(value.at("search")),
                               .state = state_of(value.at("state"))};
+    // A search proposes as much before it waits for an answer.
+    if (checkpoint.shared.window > kMostAhead)
+      fail("it is damaged: it waits for {}", checkpoint.shared.window);
     for (const json& seconds : value.at("best_after")) checkpoint.best_after.push_back(number_of(seconds));
     for (const json& lesson : value.at("lessons"))
       checkpoint.lessons.push_back({lesson.at(0), number_of(lesson.at(1))});
@@ -120,7 +125,7 @@ TaskCheckpoint parse_task_checkpoint(std::string_view bytes) {
           {candidate.at(0), trace_of(candidate.at(1)), candidate.at(2), number_of(candidate.at(3))});
     return checkpoint;
   } catch (const json::exception& error) {
-    fail("a checkpoint is damaged: {}", error.what());
+    fail("it is damaged: {}", error.what());
   }
 }
 

@@ -98,7 +98,7 @@ void Learner::restore(size_t task, const Lesson& lesson, const schedule::Trace& 
 
 void Learner::restore(const SharedState& shared, const std::string& saved) {
   if (!saved.empty()) take_over(saved);
-  if (!model_.trained() && (shared.trained_on > 0 || !saved.empty())) fail("a checkpoint's model is damaged");
+  if (!model_.trained() && (shared.trained_on > 0 || !saved.empty())) fail("the saved cost model is damaged");
   // It came from the database, and need not go back.
   changed_ = false;
   trained_on_ = shared.trained_on;

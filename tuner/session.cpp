@@ -7,6 +7,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "db/reader.h"
 #include "schedules/schedule.h"
 #include "schedules/space.h"
 #include "tuner/budget.h"
@@ -298,10 +299,13 @@ struct Session::Impl {
     states[task] = std::move(saved.state);
     // Throws where the trace does not fit this release's workload, before anything rests on it.
     if (states[task].best_seconds > 0) schedule::replay(states[task].best, tasks[task].workload);
+    // Each is replayed: a text of megabytes that says one again and again would take hours.
+    if (saved.lessons.size() > candidates.size() + db::kHistory)
+      fail("it has learnt {} times from {} candidates", saved.lessons.size(), candidates.size());
     for (const Lesson& lesson : saved.lessons) {
       const auto known = candidates.find(lesson.fingerprint);
       // The caller begins anew, with what was measured (restored() in tracker/tune_job.cpp).
-      if (known == candidates.end()) fail("a checkpoint learnt from a candidate that is not there");
+      if (known == candidates.end()) fail("it has learnt from a candidate that is not there");
       learner.restore(task, lesson, schedule::parse_trace(known->second));
     }
     for (OpenCandidate& candidate : saved.open) {
@@ -384,10 +388,15 @@ void Session::restore(std::span<const SavedTask> tasks, const std::string& model
   CHECK(tasks.size() == s.tasks.size(), "{} tasks of {}", tasks.size(), s.tasks.size());
   SharedState latest;
   for (size_t i = 0; i < tasks.size(); ++i) {
-    TaskCheckpoint saved = parse_task_checkpoint(tasks[i].bytes);
-    // Each task's checkpoint has the state that all tasks share as of its own last round: the newest counts.
-    if (i == 0 || saved.shared.round > latest.round) latest = saved.shared;
-    s.restore(i, std::move(saved), tasks[i].candidates);
+    try {
+      TaskCheckpoint saved = parse_task_checkpoint(tasks[i].bytes);
+      // Each task's checkpoint has the state that all tasks share as of its own last round: the newest
+      // counts.
+      if (i == 0 || saved.shared.round > latest.round) latest = saved.shared;
+      s.restore(i, std::move(saved), tasks[i].candidates);
+    } catch (const Error& error) {
+      fail("the checkpoint of {} cannot be used: {}", s.tasks[i].name, error.what());
+    }
   }
   std::sort(s.open.begin(), s.open.end(),
             [](const Impl::Open& a, const Impl::Open& b) { return a.number < b.number; });

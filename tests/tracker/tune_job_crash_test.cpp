@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <functional>
 #include <limits>
+#include <span>
 
 #include "core/support/error.h"
 #include "core/support/temporary_folder.h"
@@ -137,24 +138,30 @@ std::vector<tuner::Task> tasks() {
   return tasks;
 }
 
+/// A life of the job, which is the only one of its database, of so many calls.
+TuneResult live(db::Store& store, const std::string& database, std::span<const tuner::Task> all, int calls,
+                size_t mailbox_bytes, const std::function<void(const std::string&)>& say = {}) {
+  Fuse fuse(calls);
+  FusedWriter writer(store, fuse);
+  FormulaFarm farm(database, fuse, mailbox_bytes);
+  TuneRequest request{
+      .model = "two", .target = to_text(schedule::avx512_target()), .trials = kTrials, .seed = 7};
+  if (std::vector<db::Job> jobs = store.jobs(); !jobs.empty()) request.resume = jobs.front().id;
+  request.say = say;
+  return run_tune_job(
+      request, all, {store, writer, farm}, [](const tuner::SessionStatus&) {}, [] { return false; });
+}
+
 /// The job in a database of its own, in lives of so many calls each.
 JobOutcome tune(int calls, size_t mailbox_bytes = Mailbox::kBytes) {
   TemporaryFolder folder;
   const std::string database = folder / "tuning.db";
   const std::vector<tuner::Task> all = tasks();
   JobOutcome outcome;
-  for (std::optional<db::JobId> job;; ++outcome.lives) {
+  for (;; ++outcome.lives) {
     db::Store store(database);
-    if (std::vector<db::Job> jobs = store.jobs(); !jobs.empty()) job = jobs.front().id;
-    Fuse fuse(calls);
-    FusedWriter writer(store, fuse);
-    FormulaFarm farm(database, fuse, mailbox_bytes);
-    TuneRequest request{
-        .model = "two", .target = to_text(schedule::avx512_target()), .trials = kTrials, .seed = 7};
-    request.resume = job;
     try {
-      const TuneResult result = run_tune_job(
-          request, all, {store, writer, farm}, [](const tuner::SessionStatus&) {}, [] { return false; });
+      const TuneResult result = live(store, database, all, calls, mailbox_bytes);
       for (const TuneResult::Winner& winner : result.winners) outcome.winners.push_back(winner.seconds);
       outcome.told = result.status.trials;
       outcome.model_seconds = result.status.model_seconds;
@@ -184,6 +191,26 @@ TEST(TuneJobCrash, IsAsIfItHadNotBeen) {
     EXPECT_EQ(torn.search, whole.search);
     EXPECT_EQ(torn.confirm, whole.confirm);
   }
+}
+
+TEST(TuneJobCrash, SaysWhatIsDamagedAndBeginsAnew) {
+  TemporaryFolder folder;
+  const std::string database = folder / "tuning.db";
+  const std::vector<tuner::Task> all = tasks();
+  db::Store store(database);
+  EXPECT_THROW(live(store, database, all, 30, Mailbox::kBytes), Crash);
+  const db::Job job = store.jobs().at(0);
+  const int64_t ended = store.job_progress(job.id).ended();
+  store.checkpoint_task(job.id, store.job_tasks(job.id).at(1).workload, 3, "half of one");
+  std::string said;
+  live(store, database, all, kForEver, Mailbox::kBytes, [&](const std::string& line) { said += line; });
+  EXPECT_EQ(said,
+            "job " + job.uuid +
+                ": the checkpoint of dense_12 cannot be used: it is damaged: it is no object of JSON. Its "
+                "search begins anew, with what it has measured; nothing else is lost");
+  // Of both lives together; what has failed in the first may be proposed once more, and is no trial then.
+  EXPECT_LE(store.job_progress(job.id).ended(), kTrials);
+  EXPECT_GT(store.job_progress(job.id).ended(), ended);
 }
 
 /// Where so many results wait for it that the tracker keeps no more than how they ended.

@@ -9,6 +9,7 @@
 #include "core/support/error.h"
 #include "schedules/schedule.h"
 #include "schedules/space.h"
+#include "tests/thrown_by.h"
 #include "tests/tuner/fake_device.h"
 
 namespace lathe::tuner {
@@ -149,6 +150,13 @@ TEST(Checkpoint, BytesComeBack) {
   EXPECT_EQ(back.lessons[0].seconds, checkpoint.lessons[0].seconds);
 }
 
+/// What is said of a world that cannot go on.
+std::string refusal(World& world) {
+  ShuffledMeasurer measurer(world);
+  Session session(world.tasks, avx512_target(), measurer, {.trials = 1, .seed = 3});
+  return thrown_by([&] { session.restore(world.saved, world.model); });
+}
+
 /// The database may come from anywhere.
 TEST(Checkpoint, DamagedOnesAreErrors) {
   World world(1);
@@ -179,10 +187,26 @@ TEST(Checkpoint, DamagedOnesAreErrors) {
   EXPECT_THROW(parse_task_checkpoint(""), Error);
   EXPECT_THROW(parse_task_checkpoint(std::string(100'000, '[')), Error);
   EXPECT_THROW(parse_task_checkpoint(R"({"version":2})"), Error);
+  // Hours of replaying, or of proposing before the first answer is waited for.
+  World endless = world;
+  TaskCheckpoint checkpoint = parse_task_checkpoint(bytes);
+  ASSERT_FALSE(checkpoint.lessons.empty());
+  checkpoint.lessons.resize(30'000, checkpoint.lessons[0]);
+  endless.saved[0].bytes = to_bytes(checkpoint);
+  EXPECT_EQ(refusal(endless), "the checkpoint of " + world.tasks[0].name +
+                                  fmt::format(" cannot be used: it has learnt 30000 times from {} candidates",
+                                              world.saved[0].candidates.size()));
+  checkpoint = parse_task_checkpoint(bytes);
+  checkpoint.shared.window = size_t{1} << 62;
+  endless.saved[0].bytes = to_bytes(checkpoint);
+  EXPECT_EQ(refusal(endless), "the checkpoint of " + world.tasks[0].name +
+                                  " cannot be used: it is damaged: it waits for 4611686018427387904");
   world.saved[0].candidates.clear();
-  ShuffledMeasurer measurer(world);
-  Session session(world.tasks, avx512_target(), measurer, {.trials = 1, .seed = 3});
-  EXPECT_THROW(session.restore(world.saved, world.model), Error);
+  EXPECT_EQ(refusal(world), "the checkpoint of " + world.tasks[0].name +
+                                " cannot be used: it has learnt from a candidate that is not there");
+  world.saved[0].bytes = std::string(1000, '\xff');
+  EXPECT_EQ(refusal(world), "the checkpoint of " + world.tasks[0].name +
+                                " cannot be used: it is damaged: it is no object of JSON");
 }
 
 }  // namespace
