@@ -345,7 +345,8 @@ try {
     await service.killTracker();
     await page.getByRole('status').filter({ hasText: /\S/ }).waitFor();
     await service.startTracker();
-    await page.locator('h1 + .badge.done').waitFor({ timeout: 90_000 });
+    await service.ended(again);
+    await page.locator('h1 + .badge.done').waitFor();
     await page.locator('.figures').getByText('240 / 240').waitFor();
     // What a browser says of a server that went away, depending on where it was in a request.
     const gone = /ERR_CONNECTION_REFUSED|ERR_INCOMPLETE|ERR_EMPTY|ERR_CONNECTION_RESET|ERR_SOCKET_NOT_CONNECTED/;
@@ -366,7 +367,8 @@ try {
       ...patterns.map((pattern) => open(`/jobs/${again}`, { prepare: lose(pattern) })),
       open('/jobs', { prepare: lose('**/v1/jobs?*') }),
     ]);
-    for (const page of pages.slice(0, -1)) await page.locator('h1 + .badge.done').waitFor({ timeout: 90_000 });
+    await service.ended(again);
+    for (const page of pages.slice(0, -1)) await page.locator('h1 + .badge.done').waitFor();
     for (const page of pages.slice(0, -1)) await page.locator('.figures').getByText('20 / 20').waitFor();
     await pages.at(-1).locator(`a[href$="${again}"]`).first().waitFor();
     for (const page of pages) {

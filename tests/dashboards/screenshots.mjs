@@ -32,7 +32,7 @@ try {
   const dark = await open('dark');
   // Some history for the views that need it, of another user.
   for (const seed of ['1', '2', '3'])
-    await service.ended(service.submit(['--model', 'dqn', '--trials', '48', '--threads', '1', '--seed', seed], 1), 300);
+    await service.ended(service.submit(['--model', 'dqn', '--trials', '48', '--threads', '1', '--seed', seed], 1));
 
   const job = service.submit(['--model', model, '--trials', trials, '--threads', '1', '--seed', '7']);
   const other = service.submit(['--model', 'dqn', '--trials', '80', '--threads', '1', '--seed', '9'], 1);
@@ -49,12 +49,12 @@ try {
       await picture(dark, '/fleet', 'fleet', 660);
     }
   }
-  await service.ended(job, 7200);
+  await service.ended(job);
   await live.locator('h1 + .badge.done').waitFor({ timeout: 20_000 });
   await live.waitForTimeout(1000);
   console.log(`${Math.round((Date.now() - begun) / 1000)} s: done, ${await shown()} trials on the page`);
   await live.screenshot({ path: path.join(out, 'job-end.png') });
-  await service.ended(other, 3600);
+  await service.ended(other);
 
   await picture(light, `/jobs/${job}/tasks`, 'tasks', 1160);
   await picture(light, `/jobs/${job}/trials`, 'trials');

@@ -74,11 +74,17 @@ export class Service {
     return response.headers.get('content-type') === 'application/json' ? response.json() : response.text();
   }
 
-  async ended(job, seconds = 120) {
-    return eventually(`job ${job} ends`, async () => {
+  /** For as long as it gets on: a busy machine takes its time, and one that is stuck has no new trial, state or message. */
+  async ended(job, stillness = 120) {
+    let seen = '';
+    for (let since = Date.now(); Date.now() - since < stillness * 1000; ) {
       const now = await this.get(`/v1/jobs/${job}`);
-      return ['done', 'failed', 'cancelled'].includes(now.state) && now;
-    }, seconds);
+      if (['done', 'failed', 'cancelled'].includes(now.state)) return now;
+      const standing = JSON.stringify([now.state, now.message, now.crashes, now.trials, now.outcomes]);
+      if (standing !== seen) [seen, since] = [standing, Date.now()];
+      await new Promise((resolve) => setTimeout(resolve, 100));
+    }
+    throw new Error(`job ${job} has stood still for ${stillness} s: ${seen}`);
   }
 
   async stop() {
