@@ -174,7 +174,7 @@ class Store final : public Reader {
   // ---- Trials: PENDING -> LEASED -> DONE | FAILED | QUARANTINED, or back to PENDING; CANCELLED from either.
   // ---- Policy (who gets what, how many attempts) is the tracker's; that no final state changes and nothing
   // is counted twice is seen to here.
-  /// Begins another life of the tracker and returns its number, counted from 1.
+  /// Begins another life of the tracker, and gives its number: of 31 bits, above those of all copies so far.
   int64_t begin_epoch();
   /// Adds one trial for each candidate. One for searching is left out when the job has a trial of the
   /// candidate, or when `device` is given and the candidate was measured on it with the job's threads.

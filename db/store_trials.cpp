@@ -1,5 +1,6 @@
 // The life of a trial: PENDING -> LEASED -> DONE | FAILED | QUARANTINED, and what a result leaves behind.
 #include <algorithm>
+#include <limits>
 
 #include "core/support/digest.h"
 #include "core/support/error.h"
@@ -69,9 +70,24 @@ Lease read_lease(LeaseId id, TrialId trial, Query& row) {
 }  // namespace
 
 int64_t Store::begin_epoch() {
+  constexpr int64_t kFirst = 1'767'225'600;  // 2026 began, in seconds since 1970
+  constexpr int64_t kMost = std::numeric_limits<int32_t>::max();
   // Committed by itself, before anything is leased: an epoch is never used twice, also when its
   // tracker dies at once.
-  return *database_->insert("INSERT INTO epoch(begun_ms) VALUES(?) RETURNING id", {now_ms_()});
+  Transaction transaction = begin();
+  const int64_t now = now_ms_();
+  const int64_t last = [&] {
+    Query row = database_->query("SELECT coalesce(max(id), 0) FROM epoch");
+    row.step();
+    return row.integer();
+  }();
+  // By the clock: of a database that is put back as it was, nobody knows which epochs came after, and workers
+  // still hold their leases. Where the clock is behind, one more than the last.
+  const int64_t epoch = std::max(last + 1, now / 1000 - kFirst);
+  if (epoch > kMost) fail("the database has used up the numbers of its epochs; do not trust it");
+  database_->run("INSERT INTO epoch(id, begun_ms) VALUES(?, ?)", {epoch, now});
+  transaction.commit();
+  return epoch;
 }
 
 std::string Store::candidate_digest(WorkloadId workload, TargetId target, const std::string& program) {

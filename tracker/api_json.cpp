@@ -337,7 +337,7 @@ std::string metrics_text(const FarmStatus& farm, db::Store& store) {
   gauge("trials_pending", "Trials that wait for a worker.", static_cast<double>(farm.pending));
   gauge("trials_leased", "Trials that workers hold.", static_cast<double>(farm.leased));
   gauge("queue_room", "Trials that may still be submitted.", static_cast<double>(farm.room));
-  gauge("epoch", "Starts of the tracker on its database.", static_cast<double>(farm.epoch));
+  gauge("epoch", "The tracker's start; a later one has a greater number.", static_cast<double>(farm.epoch));
   gauge("platforms_unserved", "Platforms of pending trials that no worker is.",
         static_cast<double>(farm.unserved.size()));
   const auto in_state = [&](auto is) { return std::count_if(farm.workers.begin(), farm.workers.end(), is); };

@@ -208,6 +208,24 @@ TEST_F(StoreTest, TrackerFindsItsTrialsAndLeasesAgain) {
   EXPECT_EQ(leases[1].state, Lease::State::kOpen);
 }
 
+/// Workers still hold leases of the epochs that a backup does not know.
+TEST_F(StoreTest, AnEpochOfADatabaseThatWasPutBackIsAnother) {
+  farm_.now_ms = 1'800'000'000'000;
+  const int64_t before = store_.begin_epoch();
+  farm_.now_ms += 1000;
+  const int64_t lost = store_.begin_epoch();
+  EXPECT_GT(lost, before);
+  EXPECT_EQ(store_.begin_epoch(), lost + 1) << "within a second";
+  store_.database().run("DELETE FROM epoch WHERE id > ?", {before});
+  farm_.now_ms += 2000;
+  EXPECT_GT(store_.begin_epoch(), lost + 1);
+  farm_.now_ms = 0;
+  EXPECT_GT(store_.begin_epoch(), lost + 2) << "whatever the clock says";
+  store_.database().run("INSERT INTO epoch VALUES(?, 0)", {int64_t{1} << 31});
+  EXPECT_EQ(thrown_by([&] { store_.begin_epoch(); }),
+            "the database has used up the numbers of its epochs; do not trust it");
+}
+
 TEST_F(StoreTest, QuarantinedAndCancelledTrialsAreFinal) {
   Lease lease = farm_.leased("t");
   std::vector<TrialResult> results = {
