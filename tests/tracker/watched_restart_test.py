@@ -1,13 +1,16 @@
 #!/usr/bin/env python3
 """Clients that watch a job while its tracker goes away and comes back: watched_restart_test.py TUNE"""
 
+import glob
 import json
+import os
 import subprocess
 import sys
 import tempfile
 import threading
+import time
 
-from tracker_process import TUNE, Tracker, check, wait_for
+from tracker_process import TUNE, Tracker, check, run, wait_for
 
 
 class Watcher:
@@ -34,7 +37,7 @@ def watches_on(tracker, go_away):
     job = tracker.call("POST", "/v1/jobs", '{"model": "dqn", "trials": 1}')[1]["id"]
     watcher = Watcher(job, tracker)
     wait_for("the watcher to see the job", lambda: "queued" in watcher.said)
-    go_away()
+    go_away(job)
     tracker.start()
     check(watcher.process.poll() is None, f"with its tracker the watcher ended: {watcher.said}")
     check(tracker.call("POST", f"/v1/jobs/{job}/cancel")[0] == 200, "the job is not cancelled")
@@ -43,18 +46,31 @@ def watches_on(tracker, go_away):
 
 def main():
     with tempfile.TemporaryDirectory() as folder, Tracker(folder) as tracker:
-        def stop():
+        def stop(_):
             tracker.process.terminate()
             tracker.process.wait()
             tracker.log.close()
 
-        watches_on(tracker, tracker.kill)
+        def put_back(job):
+            """The database as it was before much that the watcher has been told of."""
+            run("db", "backup", tracker.path("backup.db"), "--db", tracker.path("tuning.db"))
+            for _ in range(10):
+                for order in ("pause", "resume"):
+                    check(tracker.call("POST", f"/v1/jobs/{job}/{order}")[0] == 200, f"the job takes no {order}")
+            time.sleep(1)  # the watcher has the last of it, too
+            stop(job)
+            for old in glob.glob(tracker.path("tuning.db*-wal")) + glob.glob(tracker.path("tuning.db*-shm")):
+                os.remove(old)
+            os.replace(tracker.path("backup.db"), tracker.path("tuning.db"))
+
+        watches_on(tracker, lambda _: tracker.kill())
         watches_on(tracker, stop)
+        watches_on(tracker, put_back)
         ended = [job for job in tracker.call("GET", "/v1/jobs")[1]["jobs"]]
-        check([job["state"] for job in ended] == ["cancelled"] * 2, json.dumps(ended))
+        check([job["state"] for job in ended] == ["cancelled"] * 3, json.dumps(ended))
         # All that is to be told has been.
         check(Watcher(ended[0]["id"], tracker).end() == 2, "the watcher of an ended job waits")
-    print("watched through 2 restarts")
+    print("watched through 3 restarts, one of them on an older database")
 
 
 if __name__ == "__main__":
