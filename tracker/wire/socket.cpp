@@ -16,11 +16,14 @@
 #include <mutex>
 #include <set>
 #include <thread>
+#include <utility>
+#include <vector>
 #include <zmq.hpp>
 
 #include "core/support/error.h"
 #include "core/support/loopback.h"
 #include "tracker/defaults.h"
+#include "tracker/wire/addresses.h"
 #include "tracker/wire/connections.h"
 
 namespace lathe::wire {
@@ -423,7 +426,9 @@ Server::Absence::~Absence() { server_.sockets_->connections->take_back(); }
 
 // --- a worker's end
 
-struct Client::Sockets {  // the last one ends first
+struct Client::Sockets {     // the last one ends first
+  size_t tries = 0;          // of addresses of the endpoint's name
+  bool is_answered = false;  // by the one that is tried now
   zmq::context_t context;
   std::unique_ptr<zmq::socket_t> dealer;
   std::unique_ptr<Connections> connections;
@@ -457,6 +462,14 @@ std::optional<std::string> Client::refusal() {
 }
 
 void Client::reconnect() {
+  // Where nobody has answered the next address has its turn. The first is ZeroMQ's own choice, and asks
+  // nobody for names while all is well.
+  if (!std::exchange(sockets_->is_answered, false)) ++sockets_->tries;
+  std::string address = endpoint_;
+  if (sockets_->tries > 1) {
+    const std::vector<std::string> all = addresses_of(endpoint_);
+    address = all[(sockets_->tries - 1) % all.size()];
+  }
   sockets_->connections.reset();
   sockets_->dealer = std::make_unique<zmq::socket_t>(sockets_->context, zmq::socket_type::dealer);
   zmq::socket_t& dealer = *sockets_->dealer;
@@ -474,7 +487,7 @@ void Client::reconnect() {
       sockets_->context, dealer, keys_.has_value(),
       limits_over(endpoint_, {defaults::kHeldFromTracker, defaults::kHeldFromTracker}));
   try {
-    dealer.connect(endpoint_);
+    dealer.connect(address);
   } catch (const zmq::error_t& error) {
     fail("cannot connect to {}: {}; a tracker's address is tcp://HOST:PORT or ipc://PATH", endpoint_,
          error.what());
@@ -492,6 +505,7 @@ std::optional<std::string> Client::receive() {
     zmq::message_t message;
     if (!sockets_->dealer->recv(message, zmq::recv_flags::dontwait)) return std::nullopt;
     sockets_->connections->taken(message);
+    sockets_->is_answered = true;
     return message.to_string();
   } catch (const zmq::error_t& error) {
     if (error.num() == EINTR) return std::nullopt;
