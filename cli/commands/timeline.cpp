@@ -1,10 +1,15 @@
 // `tune timeline`: where a model's time changed over the nights. It annotates, and never gates.
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <cmath>
+#include <compare>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <sstream>
+#include <string>
+#include <string_view>
+#include <vector>
 
 #include "cli/command.h"
 #include "cli/commands/commands.h"
@@ -25,6 +30,7 @@ using Json = nlohmann::json;
 struct Point {
   std::string when, revision;
   double seconds = 0;
+  auto operator<=>(const Point&) const = default;
 };
 
 /// What must be the same for times to be compared.
@@ -57,7 +63,24 @@ void add_line(const std::string& line, History& history) {
   points.push_back(point);
 }
 
-/// In the order of the lines, the last ones of each series. A line torn by a crash is told of, and left out.
+/// As `tune gate` writes it: "2026-11-23T08:00:00Z".
+bool is_time(const std::string& text) {
+  constexpr std::string_view kShape = "dddd-dd-ddTdd:dd:ddZ";
+  return std::equal(text.begin(), text.end(), kShape.begin(), kShape.end(),
+                    [](char c, char shape) { return shape == 'd' ? c >= '0' && c <= '9' : c == shape; });
+}
+
+/// Histories of several branches or machines are joined by appending one to the other: by their order a level
+/// would come back that never did. A line that both have is of one gate.
+void put_in_order(std::vector<Point>& points) {
+  if (!std::all_of(points.begin(), points.end(), [](const Point& point) { return is_time(point.when); }))
+    return;
+  std::sort(points.begin(), points.end());
+  points.erase(std::unique(points.begin(), points.end()), points.end());
+}
+
+/// In the order of their times, the last ones of each series. A line torn by a crash is told of, and left
+/// out.
 History read_history(const std::string& file) {
   std::istringstream stream(read_file(file));
   History history;
@@ -75,8 +98,10 @@ History read_history(const std::string& file) {
     if (!why.empty() && ++left_out <= kMostLeftOut) say("{}:{}: left out: {}", file, number, why);
   }
   if (left_out > kMostLeftOut) say("{}: left out {} more lines", file, left_out - kMostLeftOut);
-  for (auto& [name, points] : history)
+  for (auto& [name, points] : history) {
+    put_in_order(points);
     if (points.size() > kMostPoints) points.erase(points.begin(), points.end() - kMostPoints);
+  }
   if (history.empty()) fail("{} has no line of a history; `tune gate --history {}` writes them", file, file);
   return history;
 }

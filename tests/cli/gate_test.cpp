@@ -379,6 +379,25 @@ TEST_F(TimelineCommand, FindsTheNightOfAChange) {
       HasSubstr("still, cpu, 1 thread, host\n  40 points, night 0 .. night 39, now 1.0 s\n  no change\n"));
 }
 
+/// Two branches' histories, with the nights in common twice and the older ones last.
+TEST_F(TimelineCommand, JoinedHistoriesAreOne) {
+  std::vector<std::string> lines = split_text(nights("dqn", {{15, 0.002}, {15, 0.0022}}), '\n');
+  std::erase(lines, "");
+  for (size_t night = 0; night < lines.size(); ++night) {
+    nlohmann::json json = nlohmann::json::parse(lines[night]);
+    json["when"] = fmt::format("2026-01-{:02}T00:00:00Z", night + 1);
+    lines[night] = json.dump();
+  }
+  std::vector<std::string> joined(lines.begin() + 10, lines.end());
+  joined.insert(joined.end(), lines.begin(), lines.begin() + 20);
+  write_file(folder_ + "h.jsonl", join_text(joined, "\n") + "\n");
+  const Finished finished = tune("timeline " + folder_ + "h.jsonl");
+  EXPECT_THAT(finished.output,
+              testing::MatchesRegex("dqn, cpu, 1 thread, host\n"
+                                    "  30 points, 2026-01-01T00:00:00Z .. 2026-01-30T00:00:00Z, now 2.20 ms\n"
+                                    "  2026-01-16T00:00:00Z r15: [^\n]*\n"));
+}
+
 TEST_F(TimelineCommand, TellsShapesApart) {
   std::string history = nights("net", {{10, 1}});
   for (const char* shapes : {"x (1, 8)", "x (2, 8)"})
