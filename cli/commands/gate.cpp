@@ -9,6 +9,7 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <map>
 #include <random>
 #include <set>
@@ -167,11 +168,14 @@ gate::Side build_side(ModelFlags flags, const std::string& database, const std::
   return {.file = file, .of = database};
 }
 
-std::vector<gate::Unit> units_of_databases(const GateFlags& gate, const TemporaryFolder& folder) {
+/// What there is when `stop` says so.
+std::vector<gate::Unit> units_of_databases(const GateFlags& gate, const TemporaryFolder& folder,
+                                           const std::function<bool()>& stop) {
   std::string candidate = gate.candidate.empty() ? gate.database : gate.candidate;
   if (candidate.empty()) candidate = db::default_database_path();
   std::vector<gate::Unit> units;
   for (const std::string& model : gate.models) {
+    if (stop()) break;
     if (model.ends_with(".lathe"))
       fail("tune gate: --model {} is built already; modules are compared by --baseline and --candidate",
            model);
@@ -218,10 +222,9 @@ std::string device_of(const gate::Kind& kind) {
   return fmt::format("{}, {}", clock->name(), machine);
 }
 
-gate::Report run(const std::vector<gate::Unit>& units, const GateFlags& flags) {
+gate::Report run(const std::vector<gate::Unit>& units, const GateFlags& flags,
+                 const std::function<bool()>& stop) {
   const gate::Kind& kind = gate::kind_of(units);
-  // Before the look at the machine, which takes seconds: the reports are written after an interrupt, too.
-  InterruptScope interrupt;
   gate::Report report{.rule = rule_of(kind, flags),
                       // Drawn, so that no order of the pairs can be counted on; told, so that a run can be
                       // repeated.
@@ -238,8 +241,7 @@ gate::Report run(const std::vector<gate::Unit>& units, const GateFlags& flags) {
     // A fresh process each: addresses, pages and caches are drawn anew, which is most of a machine's noise
     // (M6).
     return worker::run_module({"/proc/self/exe", "internal-sandbox", "module"},
-                              {side.file, report.threads, flags.seconds, count, kind.clock, side.dims},
-                              [&] { return interrupt.interrupted(); });
+                              {side.file, report.threads, flags.seconds, count, kind.clock, side.dims}, stop);
   };
   report.result = gate::run_gate(units, report.rule, report.seed, run_module,
                                  [&](const gate::GateStatus& status) { progress.show(status_text(status)); });
@@ -349,13 +351,24 @@ int gate_command(Flags& flags) {
     fail("tune gate: --alpha: {:g} must be {:g} at least", gate.alpha, kLeastAlpha);
   require_places(gate, {});
   require_history(gate.history);
-  const TemporaryFolder folder;  // for what is built here
-  std::vector<gate::Unit> units =
-      gate.models.empty() ? units_of_modules(flags, gate) : units_of_databases(gate, folder);
+  std::vector<gate::Unit> units;
+  // Before the folder for what is built here, which would be left behind; and the reports are written after
+  // an interrupt, too.
+  InterruptScope interrupt;
+  const auto stop = [&] { return interrupt.interrupted(); };
+  const TemporaryFolder folder;
+  if (gate.models.empty())
+    units = units_of_modules(flags, gate);
+  else
+    units = units_of_databases(gate, folder, stop);
+  if (stop()) {
+    say("stopped before anything was measured");
+    return kInterrupted;
+  }
   require_places(gate, units);
   // Of a model whose dimensions are settled --shape has said what they are.
   settle(units, gate.models.empty() || !gate.build.open.empty() ? parse_shapes(gate.build.shapes) : Shapes());
-  const gate::Report report = run(units, gate);
+  const gate::Report report = run(units, gate, stop);
   // Units are called as files are, and those of the candidate are a stranger's.
   fmt::print("{}", gate.as_json ? gate::json_text(report) : printable(gate::table_text(report)));
   // After the table: a file that cannot be written must not cost the result of minutes, nor its exit code.

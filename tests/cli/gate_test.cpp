@@ -54,6 +54,22 @@ TEST_F(GateCommand, EqualModulesAreTheSame) {
   EXPECT_THAT(finished.output, AllOf(HasSubstr("\nb     SAME"), EndsWith("gate: pass\n")));
 }
 
+/// Ctrl-C while the modules are built: what is built by then would stay.
+TEST_F(GateCommand, AnInterruptedOneLeavesNoFolderBehind) {
+  { db::Store store(folder_ + "m.db"); }
+  write_file(folder_ + "m.relay", R"(#[version = "0.0.5"]
+def @main(%x: Tensor[(4, 8), float32]) { nn.relu(%x) }
+)");
+  std::filesystem::create_directory(folder_ + "tmp");
+  const Finished stopped =
+      run_command("TMPDIR=" + folder_ + "tmp " TUNE " gate --baseline " + folder_ + "m.db --candidate " +
+                  folder_ + "m.db --model " + folder_ + "m.relay 2>&1 & until set -- " + folder_ +
+                  "tmp/lathe-*; [ -e \"$1\" ]; do :; done; kill -INT $!; wait $!");
+  EXPECT_EQ(stopped.code, 130) << stopped.output;
+  EXPECT_THAT(stopped.output, EndsWith("stopped before anything was measured\n"));
+  EXPECT_TRUE(std::filesystem::is_empty(folder_ + "tmp")) << stopped.output;
+}
+
 TEST_F(GateCommand, DamagedConstantsAreNotTheSameBytes) {
   write("a.lathe", 1);
   std::string bytes = read_file(folder_ + "a.lathe");
