@@ -335,7 +335,7 @@ std::optional<size_t> loop_with_next(std::span<const WeightLoop> loops, double b
     if (loops[l].extent == 1 || uses == 1) continue;
     for (size_t outer = 0; outer <= l; ++outer)
       if (loops[outer].moves) bytes /= loops[outer].extent;
-    return stays_in_l2(target, 2 * bytes, kAllOfL2) ? std::optional(l) : std::nullopt;
+    return stays_in_l2(target, 2 * bytes, kL2OfStreams) ? std::optional(l) : std::nullopt;
   }
   return std::nullopt;
 }

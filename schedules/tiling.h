@@ -25,8 +25,8 @@ struct WeightLoop {
 };
 /// Of these loops, outermost first, around all weights (so many bytes) the one during whose iterations the
 /// weights of the next may come in (tir::kPrefetchNext), while else the first tiles of an iteration wait for
-/// its own: it uses them several times, and those of two fit the second-level cache. Null where there is
-/// none.
+/// its own: it uses them several times, and those of two fit the half of the second-level cache that all else
+/// leaves them. Null where there is none.
 std::optional<size_t> loop_with_next(std::span<const WeightLoop> loops, double bytes, const Target& target);
 
 /// The promising tilings, the best first. Never empty. The cost is that of the register tile (tile_model.h)
