@@ -549,7 +549,11 @@ TEST(JobKeeper, BlamesNoJobForAFolderThatWasRemoved) {
       farm);
   ASSERT_TRUE(soon([&] { return store.served_job(job).state == db::JobState::kRunning; }));
   EXPECT_NO_THROW(keeper.require_folder());
-  std::filesystem::remove_all(folder / "files");
+  ASSERT_TRUE(soon([&] {
+    std::error_code beginning;  // a search that begins writes there
+    std::filesystem::remove_all(folder / "files", beginning);
+    return !std::filesystem::exists(folder / "files");
+  }));
   EXPECT_THROW(keeper.require_folder(), db::DatabaseError);
   EXPECT_TRUE(soon([&] { return said || db::is_final(store.served_job(job).state); }));
   EXPECT_EQ(store.served_job(job).state, db::JobState::kRunning) << "the next tracker takes it up";
