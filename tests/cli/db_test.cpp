@@ -172,7 +172,8 @@ TEST_F(DatabaseCommands, ARemovedWorkingFolderIsSaid) {
         << arguments;
   }
   // Who names all from the root does not need it.
-  EXPECT_EQ(run_command("(" + enter + TUNE + " query jobs --db " + path("a.db") + ")").code, 0);
+  const Finished finished = run_command("(" + enter + TUNE + " query devices --db " + path("a.db") + ")");
+  EXPECT_EQ(finished.code, 0) << finished.output;
 }
 
 TEST_F(DatabaseCommands, AFileNameThatIsNoTextIsSaidAsJson) {
