@@ -46,12 +46,6 @@ bool may_fail_by_itself(const NodeRef& node) {
   return std::ranges::find(kTaking, op->name) != std::end(kTaking) && has_open_dims(call->args[0]);
 }
 
-bool may_fail(const Value& value) {
-  bool found = false;
-  post_order(value, [&](const NodeRef& node) { found |= may_fail_by_itself(node); });
-  return found;
-}
-
 /// What is computed whenever these values are: all of them but the sides of branches, clauses and bodies of
 /// functions.
 std::unordered_set<const lathe::Node*> computed_with(Values waiting) {
@@ -77,6 +71,7 @@ class Invariants : public relay::ExprMutator {
   struct Binding {
     relay::Var var;
     Value value;
+    bool may_fail;
   };
   /// The body without its invariants, which stand in `out` for a let each. `step`: the part of the body that
   /// each step computes. What a step may leave out, and a run refuse to compute, stays where it is.
@@ -92,7 +87,8 @@ class Invariants : public relay::ExprMutator {
       if (!stays(node) || !dynamic_cast<const relay::RelayNode*>(node.get())) return;
       relay::for_each_operand(node.cast<relay::RelayNode>(), [&](const Value& operand, bool) {
         if (stays(operand) || relay::is_leaf(operand) || !taken.insert(operand.get()).second) return;
-        out.push_back({variable("invariant", operand->checked_type), operand});
+        out.push_back(
+            {variable("invariant", operand->checked_type), operand, failing_.count(operand.get()) != 0});
         set(operand, out.back().var);
       });
     });
@@ -283,8 +279,7 @@ Values loop_while(const Values& first, FunctionRef<Value(const Values&)> more,
 
   Value all = with_type(make<relay::Call>(Value(self), first), result->checked_type);
   all = with_type(make<relay::Let>(self, function, all), all->checked_type);
-  const bool fails =
-      std::ranges::any_of(invariants, [](const Invariants::Binding& each) { return may_fail(each.value); });
+  const bool fails = std::ranges::any_of(invariants, &Invariants::Binding::may_fail);
   for (; !invariants.empty(); invariants.pop_back())
     all = with_type(make<relay::Let>(invariants.back().var, invariants.back().value, all), all->checked_type);
   scope.leave();
