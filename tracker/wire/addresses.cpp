@@ -6,15 +6,18 @@
 
 #include <algorithm>
 #include <memory>
-#include <string_view>
 
 namespace lathe::wire {
 
+std::string host_of(const std::string& endpoint) {
+  const std::string address = endpoint.substr(kTcp.size());
+  return address.substr(0, address.rfind(':'));
+}
+
 std::vector<std::string> addresses_of(const std::string& endpoint) {
-  constexpr std::string_view kTcp = "tcp://";
   const size_t colon = endpoint.rfind(':');
   if (!endpoint.starts_with(kTcp) || colon < kTcp.size()) return {endpoint};
-  const std::string host = endpoint.substr(kTcp.size(), colon - kTcp.size()), port = endpoint.substr(colon);
+  const std::string host = host_of(endpoint), port = endpoint.substr(colon);
   const addrinfo wanted{.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM};
   addrinfo* found = nullptr;
   if (getaddrinfo(host.c_str(), nullptr, &wanted, &found) != 0) return {endpoint};

@@ -159,12 +159,7 @@ bool try_send(zmq::socket_t& socket, const std::string& bytes, zmq::send_flags f
   }
 }
 
-constexpr std::string_view kTcp = "tcp://", kIpc = "ipc://";
-
-std::string host_of(const std::string& endpoint) {
-  const std::string address = endpoint.substr(kTcp.size());
-  return address.substr(0, address.rfind(':'));
-}
+constexpr std::string_view kIpc = "ipc://";
 
 /// Of a port ZeroMQ takes the lowest 16 bits, whatever it is.
 bool is_endpoint(const std::string& endpoint) {
