@@ -93,6 +93,8 @@ struct VectorReduction {
   bool is_part = false;
   /// Another reduction, which it reads, may be computed in its loops, a part at a time.
   bool takes_in = false;
+  /// What follows a tile of it computes functions (see computes()).
+  bool into_functions = false;
 
   /// Some operand is the same for all lanes: a matrix product or a convolution, not a depthwise one or a
   /// pooling.

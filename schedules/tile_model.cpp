@@ -61,6 +61,10 @@ constexpr double kEdge = 1.02;
 constexpr int64_t kLargestSize = 32;
 /// Tile registers (AMX), and the most vectors of sums in them.
 constexpr int64_t kTileRegisters = 8, kMostTiled = 96;
+/// LLVM loads the constants of functions in front of all loops around them, and a broadcast for several
+/// vectors while the one before it is used. Where sums leave it no registers for either, it spills sums in
+/// each step.
+constexpr int64_t kOfFunctions = 2;
 constexpr size_t kCandidates = 24;
 /// Candidates may be this much worse than the best: the model knows less than a measurement.
 constexpr double kTolerance = 1.4;
@@ -185,7 +189,7 @@ class Model {
     int64_t held = INT64_MAX;
     for (const Operand& operand : reduction_.operands) held = std::min(held, loads(operand, sizes));
     return product(sizes) + held + (reduction_.operands.size() > 1 ? 1 : 0) + (broadcasts_ ? 1 : 0) +
-           (pairs_ ? 1 : 0);
+           (pairs_ ? 1 : 0) + (reduction_.into_functions && !broadcasts_ ? kOfFunctions : 0);
   }
 
   /// Groups of neighbours that lie one behind the other along the reduction, in the operand that is

@@ -21,6 +21,7 @@
 #include "core/tir/lower.h"
 #include "core/tir/machine.h"
 #include "core/tir/prologue.h"
+#include "schedules/spaces/element_lanes.h"
 #include "schedules/spaces/tiled_loops.h"
 #include "schedules/tiling.h"
 
@@ -258,13 +259,14 @@ struct Scheduled {
 };
 
 /// `producers`: what it reads and may move into its loops. `next`: what its tiles end with.
-Scheduled schedule_steps(const TiledProblem& problem, const VectorReduction& reduction,
+Scheduled schedule_steps(const TiledProblem& problem, VectorReduction reduction,
                          const std::vector<BlockHandle>& producers, const std::optional<std::string>& next) {
   Schedule& s = problem.schedule;
   std::set<std::string> done = {s[problem.block]->name};
   // Accumulators go to a buffer of their own, which becomes registers; its reader is the epilogue.
   BlockHandle epilogue = stage_accumulators(s, problem.block, next);
   done.insert(s[epilogue]->name);
+  reduction.into_functions = computes(*s[epilogue]);
   TiledLoops tiles = split_into_tiles(problem, reduction);
   TermLoops terms = choose_term_loops(problem, reduction, tiles);
   TaskLoops tasks = order_loops(problem, reduction, tiles, terms);

@@ -101,6 +101,37 @@ TEST(RegisterTiles, DefaultConvolutionSchedulesDoNotSpill) {
   }
 }
 
+/// Vectors that go to the stack in loops over the terms of sums: blocks of many products that jump to
+/// their own beginning.
+int spills_beside_products(const std::string& assembly) {
+  int spills = 0;
+  std::string label, block;
+  std::istringstream lines(assembly);
+  for (std::string line; std::getline(lines, line);) {
+    if (line.starts_with(".L") && line.find(':') != std::string::npos) {
+      label = line.substr(0, line.find(':'));
+      block.clear();
+      continue;
+    }
+    block += line + '\n';
+    const Counts counts = count(block, "%zmm");
+    if (line.starts_with("\tj") && line.ends_with("\t" + label) && counts.fused > 50) spills += counts.spills;
+  }
+  return spills;
+}
+
+/// Functions of finished sums have constants, which are registers too.
+TEST(RegisterTiles, SumsStayWhereFunctionsFollow) {
+  Target target = resolve_target("cpu:mcpu=znver4");
+  for (Intrinsic function : {Intrinsic::kErf, Intrinsic::kSigmoid, Intrinsic::kTanh}) {
+    tir::Func f = schedule::dense(196, 768, 192, kFloat32, function);
+    tir::Func lowered = tir::lower(schedule::replay(schedule::default_trace(f, target), f), target);
+    const std::string assembly = compile_to_assembly(std::span(&lowered, 1), target);
+    EXPECT_GT(count(assembly, "%zmm").fused, 50);
+    EXPECT_EQ(spills_beside_products(assembly), 0) << spelling(function);
+  }
+}
+
 TEST(PlanRegisters, RefusesPlacesThatOverlapOrVary) {
   Buffer apart = tir::buffer("apart", {32}, kFloat32, tir::Scope::kLocal);
   Buffer overlap = tir::buffer("overlap", {32}, kFloat32, tir::Scope::kLocal);

@@ -218,7 +218,7 @@ Func inverted_residual(const InvertedResidual& c, DataType dtype) {
   return f.finish("inverted_residual", {out});
 }
 
-Func dense(int64_t m, int64_t n, int64_t k, DataType dtype) {
+Func dense(int64_t m, int64_t n, int64_t k, DataType dtype, std::optional<Intrinsic> function) {
   FuncBuilder f;
   Buffer x = f.input("x", {m, k}, dtype);
   Buffer weight = f.input("weight", {n / 16, k, 16}, dtype);
@@ -227,7 +227,8 @@ Func dense(int64_t m, int64_t n, int64_t k, DataType dtype) {
     return load(x, {i[0], r[0]}) * load(weight, {floordiv(i[1], 16), r[0], floormod(i[1], 16)});
   });
   Buffer out = f.compute("bias_add", {m, n}, [&](Vars i) {
-    return load(product, {i[0], i[1]}) + load(bias, {i[1]});
+    const Expr sum = load(product, {i[0], i[1]}) + load(bias, {i[1]});
+    return function ? intrinsic(*function, sum) : sum;
   });
   return f.finish("dense", {out});
 }

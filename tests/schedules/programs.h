@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -50,8 +51,9 @@ struct InvertedResidual {
 /// 1x1 convolution `expand`, depthwise convolution `depthwise` and, if it projects, 1x1 convolution
 /// `project`, each with an element-wise block after it, on NCHW{lanes}c.
 tir::Func inverted_residual(const InvertedResidual& shape, DataType dtype = kInt32);
-/// x[m, k] times weights packed [n/lanes, k, lanes], plus a bias.
-tir::Func dense(int64_t m, int64_t n, int64_t k, DataType dtype = kInt32);
+/// x[m, k] times weights packed [n/lanes, k, lanes], plus a bias; then `function` of it.
+tir::Func dense(int64_t m, int64_t n, int64_t k, DataType dtype = kInt32,
+                std::optional<Intrinsic> function = {});
 tir::Func matmul(int64_t m, int64_t n, int64_t k, DataType dtype = kInt32);
 /// b products x[m, k] or its transpose, times y[k, n] or its transpose; y is one for all when `shared`.
 struct Product {

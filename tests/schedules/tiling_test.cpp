@@ -102,6 +102,21 @@ TEST(RegisterTiles, HoldMoreVectorsWhereBroadcastsAreInstructions) {
   EXPECT_LE(product(sizes) + sizes[0] + 1, 15) << "one register is for what is being broadcast";
 }
 
+TEST(RegisterTiles, LeaveRegistersForConstantsOfFunctions) {
+  VectorReduction layer = main_of(dense(196, 768, 192, kFloat32));
+  const auto most_registers = [&](const Target& target) {
+    int64_t most = 0;
+    for (const RegisterTile& tile : register_tiles(layer, target))
+      most = std::max(most, product(tile.sizes) + std::min(tile.sizes[0], tile.sizes[1]) + 1);
+    return most;
+  };
+  EXPECT_EQ(most_registers(avx512_target()), 32);
+  const int64_t narrow = most_registers(avx2_target());
+  layer.into_functions = true;
+  EXPECT_EQ(most_registers(avx512_target()), 30);
+  EXPECT_EQ(most_registers(avx2_target()), narrow) << "a broadcast is counted there already";
+}
+
 TEST(RegisterTiles, OneRowStillHasManySums) {
   EXPECT_GE(product(register_tiles(main_of(dense(1, 1024, 512)), avx512_target())[0].sizes), 8);
 }
