@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "core/arith/chain.h"
 #include "core/support/error.h"
 #include "schedules/open_dims.h"
 #include "schedules/spaces/building_blocks.h"
@@ -14,12 +15,6 @@ namespace lathe::schedule {
 using namespace tir;
 
 namespace {
-/// A function computed by a long chain of dependent instructions.
-bool is_chain(const NodeRef& node) {
-  const IntrinsicCall* call = node.as<IntrinsicCall>();
-  return call && call->intrinsic < Intrinsic::kFloor && call->intrinsic != Intrinsic::kSqrt;
-}
-
 /// How many vectors to compute at a time: chains leave the units idle otherwise.
 int64_t vectors_at_once(const Expr& value) {
   bool chains = false;

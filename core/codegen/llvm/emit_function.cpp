@@ -6,6 +6,7 @@
 #include <llvm/IR/Verifier.h>
 #include <llvm/TargetParser/Triple.h>
 
+#include "core/arith/chain.h"
 #include "core/arith/simplify.h"
 #include "core/codegen/llvm/emitter.h"
 #include "core/codegen/llvm/instruction_order.h"
@@ -36,14 +37,27 @@ bool broadcasts_of_open_rows(const tir::Stmt& body) {
   return found;
 }
 
+/// What a tile's sums become (SiLU, say), vector after vector. LLVM's scheduler interleaves the chains of all
+/// of them, which such a processor does by itself, and keeps their parts on the stack.
+bool computes_chains_of_vectors(const tir::Stmt& body) {
+  bool found = false;
+  post_order(body, [&](const NodeRef& node) {
+    found |= is_chain(node) && node.as<IntrinsicCall>()->dtype.lanes > 1;
+  });
+  return found;
+}
+
 /// A function compiled for the target's CPU; only what is exported can be found in the shared object.
 llvm::Function* make_function(KernelState& state, llvm::FunctionType* type, const std::string& name,
                               bool exported) {
   auto linkage = exported ? llvm::Function::ExternalLinkage : llvm::Function::InternalLinkage;
   auto* f = llvm::Function::Create(type, linkage, name, state.module);
   set_target_attributes(*f, state.target);
-  if (llvm::Triple(state.module.getTargetTriple()).isX86() && broadcasts_of_open_rows(state.func->body))
+  if (!llvm::Triple(state.module.getTargetTriple()).isX86()) return f;
+  if (broadcasts_of_open_rows(state.func->body))
     f->addFnAttr(kKeepsOrder);
+  else if (computes_chains_of_vectors(state.func->body))
+    f->addFnAttr(kKeepsOrderOutsideLoops);
   return f;
 }
 
