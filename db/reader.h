@@ -58,6 +58,7 @@ struct TrialEnd {
 /// A candidate of a workload: its program and the trace that makes it.
 struct KnownCandidate {
   std::string program, trace;
+  bool tried = false;  // by the job's search: there is no second trial of it
 };
 
 /// So much of a workload's history a search learns from: what many jobs have measured grows without end.

@@ -154,7 +154,9 @@ std::pair<std::vector<KnownCandidate>, CandidateId> Store::candidates_after(JobI
   std::vector<KnownCandidate> known;
   // What a checkpoint names by its program: tried by this job, or known from others before it.
   for (Query row = database_->query(
-           "SELECT id, program, trace FROM candidate WHERE workload = ?2 AND id > ?4 AND id IN "
+           "SELECT id, program, trace, (SELECT count(*) FROM trial WHERE job = ?1 AND "
+           " candidate = candidate.id AND purpose = 'search') FROM candidate "
+           "WHERE workload = ?2 AND id > ?4 AND id IN "
            "(SELECT candidate FROM trial WHERE job = ?1 UNION "
            " SELECT candidate FROM (SELECT candidate FROM measurement WHERE workload = ?2 AND target = ?3 "
            " ORDER BY id DESC LIMIT ?5) newest) ORDER BY id",
@@ -163,6 +165,7 @@ std::pair<std::vector<KnownCandidate>, CandidateId> Store::candidates_after(JobI
     const CandidateId id = row.integer();
     KnownCandidate one{.program = row.text()};
     one.trace = row.text();
+    one.tried = row.integer() > 0;
     const size_t texts = one.trace.size() + one.program.size();
     if (!known.empty() && texts > bytes) break;
     bytes -= std::min(bytes, texts);

@@ -146,7 +146,7 @@ json to(const db::JobTask& task) {
           task.checkpoint};
 }
 
-json to(const db::KnownCandidate& known) { return {known.program, known.trace}; }
+json to(const db::KnownCandidate& known) { return {known.program, known.trace, known.tried}; }
 
 json to(const db::TrialEnd& end) {
   return {static_cast<int>(end.state), end.outcome ? json(to_string(*end.outcome)) : json(), end.error,
@@ -355,7 +355,7 @@ std::vector<db::KnownCandidate> RemoteReader::candidates(db::JobId, db::Workload
   for (db::CandidateId after = 0;;) {
     const json page = ask("candidates", {workload, target, after});
     if (page.at(0).empty()) return known;
-    for (const json& value : page.at(0)) known.push_back({value.at(0), value.at(1)});
+    for (const json& value : page.at(0)) known.push_back({value.at(0), value.at(1), value.at(2)});
     after = page.at(1);
   }
 }

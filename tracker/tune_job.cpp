@@ -344,6 +344,10 @@ void tell_what_is_known(tuner::Session& session, const TuneRequest& request,
           (!request.device || known.device == *request.device) &&
           known.relative_error <= request.max_relative_error)
         if (auto trace = schedule::readable_trace(known.trace)) session.know(i, *trace, known.seconds);
+    // An earlier life of this job tried them, and some in vain: once more they would be no trials, but would
+    // be counted as such.
+    for (const db::KnownCandidate& known : store.candidates(rows.job, rows.workloads[i], rows.target))
+      if (known.tried) session.pass_over(i, known.program);
     if (!request.suggested.empty())
       for (const schedule::Trace& trace : request.suggested[i]) session.suggest(i, trace);
     else if (history.empty())

@@ -381,6 +381,10 @@ void Session::know(size_t task, const schedule::Trace& trace, double seconds) {
   }
 }
 
+void Session::pass_over(size_t task, const std::string& fingerprint) {
+  impl_->searches[task].report({}, fingerprint, std::nullopt);
+}
+
 void Session::know_model(const std::string& saved) { impl_->learner.take_over(saved); }
 
 void Session::restore(std::span<const SavedTask> tasks, const std::string& model) {

@@ -147,6 +147,8 @@ class Session {
 
   /// Tells a task what is known of it already: its search starts from there.
   void know(size_t task, const schedule::Trace& trace, double seconds);
+  /// A candidate that is not to be proposed.
+  void pass_over(size_t task, const std::string& fingerprint);
   /// Has a schedule of a similar task measured early (nearest_shape.h).
   void suggest(size_t task, const schedule::Trace& trace);
   /// Ranks by a model that was saved for later until there is enough to learn one of this job's own. Ignored

@@ -149,12 +149,14 @@ TEST(SearchServer, AnswersWhatASearchReads) {
   EXPECT_EQ(records->cost_model_of(0)->model, "model");
   EXPECT_FALSE(records->latest_cost_model(rows.target)) << "it still learns";
   EXPECT_EQ(records->candidates(0, workload, rows.target).at(1).trace, "trace of q");
+  EXPECT_TRUE(records->candidates(0, workload, rows.target).at(1).tried);
   EXPECT_TRUE(records->confirmations(0).empty());
   EXPECT_EQ(records->trial_end(0, slow)->samples, (std::vector{0.5f, 0.25f, 0.125f}));
   EXPECT_EQ(records->trial_end(0, trial)->outcome, Outcome::kOk);
 
   const db::JobId other = desk.store.create_job({.target = rows.target, .tasks = {{.workload = workload}}});
   const db::TrialId theirs = measure(desk.store, other, workload, "r");
+  EXPECT_FALSE(records->candidates(0, workload, rows.target).at(2).tried) << "by this job";
   EXPECT_THROW(records->trial_end(other, theirs), Error);
   desk.leave();
   EXPECT_EQ(desk.error, fmt::format("trial {} is of another job", theirs));
