@@ -36,9 +36,16 @@ int refuse(ExitCode code, std::string_view message) {
 /// Data that did not arrive is no success.
 int flush_stdout(int code) {
   // Most of it is still in the buffer: a full disk shows here.
-  if (fflush(stdout) != 0 && code == kSuccess)
-    throw std::system_error(errno, std::generic_category(), "cannot write to stdout");
-  return code;
+  if (fflush(stdout) == 0) return code;
+  const std::system_error lost(errno, std::generic_category(), "cannot write to stdout");
+  if (code == kSuccess) throw lost;
+  // A regression is one all the same.
+  return refuse(static_cast<ExitCode>(code), lost.what());
+}
+
+/// fmt calls whatever it prints to a file.
+std::string text_of(const std::system_error& error) {
+  return ferror(stdout) ? "cannot write to stdout: " + error.code().message() : error.what();
 }
 
 }  // namespace
@@ -106,7 +113,7 @@ int exit_code_of(const std::function<int()>& body) {
   } catch (const Error& error) {
     return refuse(kBadInput, error.what());
   } catch (const std::system_error& error) {  // of std::filesystem, and of stdout
-    return refuse(says_full(error.code().value()) ? kUnfit : kBadInput, error.what());
+    return refuse(says_full(error.code().value()) ? kUnfit : kBadInput, text_of(error));
   } catch (const nlohmann::json::exception& error) {  // a file's name that is no UTF-8, in --json or in a job
     return refuse(kBadInput, error.what());
   } catch (const std::bad_alloc&) {

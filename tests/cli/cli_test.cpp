@@ -71,9 +71,12 @@ TEST(Tune, SynopsesAndExamplesNameFlagsThatExist) {
 }
 
 TEST(Tune, OutputThatDoesNotArriveIsAnError) {
-  const Finished finished = run_command(std::string("(") + TUNE + " version > /dev/full)");
-  EXPECT_EQ(finished.code, 4);
-  EXPECT_EQ(finished.output, "error: cannot write to stdout: No space left on device\n");
+  // Less than a buffer, and more.
+  for (const char* command : {"version", "completion fish"}) {
+    const Finished finished = run_command(fmt::format("({} {} > /dev/full)", TUNE, command));
+    EXPECT_EQ(finished.code, 4);
+    EXPECT_EQ(finished.output, "error: cannot write to stdout: No space left on device\n");
+  }
 }
 
 TEST(Tune, MessagesThatDoNotArriveCostNoExitCode) {

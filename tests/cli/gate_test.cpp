@@ -141,6 +141,17 @@ TEST_F(GateCommand, AReportOntoAFullDiskIsExitCode4) {
   }
 }
 
+TEST_F(GateCommand, ATableThatDoesNotArriveIsSaidWhateverTheVerdict) {
+  write("a.lathe", 1);
+  runtime::ModuleImage image = runtime::test_image();
+  image.plan.steps[0].kernel = "nothing";
+  runtime::write_module(folder_ + "b.lathe", image);
+  const Finished finished = run_command("(" TUNE " gate --baseline " + folder_ + "a.lathe --candidate " +
+                                        folder_ + "b.lathe" + kQuick + " > /dev/full)");
+  EXPECT_EQ(finished.code, 1);
+  EXPECT_EQ(finished.output, "error: cannot write to stdout: No space left on device\n");
+}
+
 /// A night that was killed while it wrote must not take the next one with it.
 TEST_F(GateCommand, ATornHistoryCostsItsOwnLineAlone) {
   write("a.lathe", 1);
