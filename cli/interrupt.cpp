@@ -6,6 +6,7 @@
 #include <csignal>
 
 #include "cli/exit_codes.h"
+#include "core/support/unfinished.h"
 
 namespace lathe::cli {
 namespace {
@@ -20,21 +21,39 @@ extern "C" void on_signal(int) {
   // (C4).
   if (deferred.load() && !seen.exchange(true)) return;
   if (const std::string* line = hint.load()) (void)!write(STDERR_FILENO, line->data(), line->size());
-  // Nothing that a handler may not call: no destructors, no locks.
+  // Nothing that a handler may not call: no destructors, no locks of others.
+  remove_unfinished();
   _exit(kInterrupted);
+}
+
+/// What ends a process that has not asked for anything else does so still, as whoever started it sees.
+extern "C" void on_end(int number) {
+  remove_unfinished();
+  // Its usual action is back (SA_RESETHAND), and comes when this handler is over.
+  raise(number);
+}
+
+void unless_ignored(int number, const struct sigaction& action) {
+  struct sigaction known {};
+  sigaction(number, nullptr, &known);
+  if (known.sa_handler != SIG_IGN) sigaction(number, &action, nullptr);
 }
 
 }  // namespace
 
 void install_interrupt_handler() {
   struct sigaction action {};
+  // One at a time in a thread: the second would wait for what the first has locked.
+  sigfillset(&action.sa_mask);
   action.sa_handler = on_signal;  // without SA_RESTART: waiting calls return, and the job sees the flag
   sigaction(SIGINT, &action, nullptr);
   sigaction(SIGTERM, &action, nullptr);
   // A terminal that is closed asks for no other end than Ctrl-C; whoever started this by nohup asks for none.
-  struct sigaction known {};
-  sigaction(SIGHUP, nullptr, &known);
-  if (known.sa_handler != SIG_IGN) sigaction(SIGHUP, &action, nullptr);
+  unless_ignored(SIGHUP, action);
+  // Of `tune ... | head`, say.
+  action.sa_handler = on_end;
+  action.sa_flags = SA_RESETHAND;
+  for (int number : {SIGPIPE, SIGQUIT, SIGXCPU}) unless_ignored(number, action);
 }
 
 InterruptScope::InterruptScope() { deferred = true; }

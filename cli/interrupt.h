@@ -5,8 +5,9 @@
 
 namespace lathe::cli {
 
-/// From here on these signals end the process with exit code 130, or are told to a live InterruptScope;
-/// SIGHUP unless it is ignored.
+/// From here on these signals end the process with exit code 130, and all that is unfinished with it
+/// (core/support/unfinished.h), or are told to a live InterruptScope; SIGHUP unless it is ignored. What is
+/// unfinished goes, too, when a pipe that nobody reads any more, SIGQUIT or SIGXCPU ends the process.
 void install_interrupt_handler();
 
 /// While one lives, the first signal only makes interrupted() true, so that a long job can stop in order; the

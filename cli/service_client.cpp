@@ -24,6 +24,7 @@
 #include "core/support/file.h"
 #include "core/support/loopback.h"
 #include "core/support/service_error.h"
+#include "core/support/unfinished.h"
 #include "tracker/defaults.h"
 
 namespace lathe::cli {
@@ -310,33 +311,32 @@ void ServiceClient::upload(const std::string& path, const std::string& file) {
 void ServiceClient::download(const std::string& path, const std::string& file, uint64_t bytes) {
   if (bytes > defaults::kFetchedLimit) throw impl_->too_long(defaults::kFetchedLimit);
   // Two that fetch the same do not write into one file.
-  const std::string partial = fmt::format("{}.{}.partial", file, getpid());
-  try {
-    const File into(fopen(partial.c_str(), "wb"));
+  File into(nullptr);
+  Unfinished partial([&] {
+    std::string name = fmt::format("{}.{}.partial", file, getpid());
+    into.reset(fopen(name.c_str(), "wb"));
     if (!into) fail_to_write(file, errno);
-    // Said before the disk is full, for others write to it too.
-    std::error_code unknown;
-    if (const auto room = std::filesystem::space(partial, unknown).available; !unknown && room < bytes)
-      fail_to_write(file, ENOSPC);
-    Impl::Call call;
-    impl_->prepare(call, path);
-    Received received{.limit = bytes > 0 ? bytes : defaults::kFetchedLimit,
-                      // A tracker of an older release says it here alone.
-                      .is_sized = bytes == 0,
-                      .file = into.get()};
-    const long status = impl_->perform(call, &received);
-    if (received.unwritten) fail_to_write(file, received.unwritten);
-    impl_->require_success(status, received.body);
-    // An answer without a length ends with its connection, whatever ended that.
-    if (received.bytes < bytes)
-      throw ServiceError(fmt::format("{}: its answer has {} of {} bytes", impl_->url, received.bytes, bytes));
-    if (fflush(into.get()) != 0) fail_to_write(file, errno);
-    // Whoever opens the file meanwhile finds the old one or the new one, whole (rename(2)).
-    std::filesystem::rename(partial, file);
-  } catch (...) {
-    unlink(partial.c_str());
-    throw;
-  }
+    return name;
+  });
+  // Said before the disk is full, for others write to it too.
+  std::error_code unknown;
+  if (const auto room = std::filesystem::space(partial.path(), unknown).available; !unknown && room < bytes)
+    fail_to_write(file, ENOSPC);
+  Impl::Call call;
+  impl_->prepare(call, path);
+  Received received{.limit = bytes > 0 ? bytes : defaults::kFetchedLimit,
+                    // A tracker of an older release says it here alone.
+                    .is_sized = bytes == 0,
+                    .file = into.get()};
+  const long status = impl_->perform(call, &received);
+  if (received.unwritten) fail_to_write(file, received.unwritten);
+  impl_->require_success(status, received.body);
+  // An answer without a length ends with its connection, whatever ended that.
+  if (received.bytes < bytes)
+    throw ServiceError(fmt::format("{}: its answer has {} of {} bytes", impl_->url, received.bytes, bytes));
+  if (fflush(into.get()) != 0) fail_to_write(file, errno);
+  // Whoever opens the file meanwhile finds the old one or the new one, whole (rename(2)).
+  partial.finish([&] { std::filesystem::rename(partial.path(), file); });
 }
 
 namespace {

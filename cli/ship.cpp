@@ -1,5 +1,7 @@
 #include "cli/ship.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
@@ -14,6 +16,7 @@
 #include "core/program/stretches.h"
 #include "core/runtime/module_pair.h"
 #include "core/support/disk.h"
+#include "core/support/unfinished.h"
 #include "tuner/final_build.h"
 
 namespace lathe::cli {
@@ -21,15 +24,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr double kRaceSeconds = 30, kDecideSeconds = 300;
-
-/// A file that is gone with it, unless it was moved away.
-struct DiscardedFile {
-  std::string path;
-  ~DiscardedFile() {
-    std::error_code ignored;
-    fs::remove(path, ignored);
-  }
-};
 
 /// Compared in pieces: modules are as large as their models' weights.
 bool same_bytes(const std::string& a, const std::string& b) {
@@ -152,20 +146,23 @@ Shipment ship(const RaceFiles& race, const TuneJob& job, const PreparedJob& prep
   const std::string stem = stem_of(job);
   Shipment shipment{.module = stem + ".lathe"};
   // Both are files while they race: constants of a file are mapped, and may lie in smaller pages.
-  const DiscardedFile untuned{stem + ".untuned.lathe"}, tuned{stem + ".tuned.lathe"};
-  write_untuned(untuned.path, job, prepared);
-  shipment.rounding_error = write_tuned(tuned.path, job, prepared);
-  shipment.same = same_bytes(untuned.path, tuned.path);
+  // By names of this process's own: another may tune the same model into the same folder.
+  const auto named = [&](const char* build) { return fmt::format("{}.{}.{}.lathe", stem, build, getpid()); };
+  Unfinished untuned([&] { return named("untuned"); }), tuned([&] { return named("tuned"); });
+  write_untuned(untuned.path(), job, prepared);
+  shipment.rounding_error = write_tuned(tuned.path(), job, prepared);
+  shipment.same = same_bytes(untuned.path(), tuned.path());
   if (!job.json && !shipment.same && !program::calls_library(prepared.fused))
     say("racing the tuned build against the untuned one");
   // Two equal builds take the fewest turns, for the report.
   const double seconds = shipment.same ? 0 : job.decide ? kDecideSeconds : kRaceSeconds;
-  race_all(race, untuned.path, tuned.path, seconds, prepared, shipment);
+  race_all(race, untuned.path(), tuned.path(), seconds, prepared, shipment);
   shipment.tuned =
       !shipment.crashed && (shipment.same || prefers_challenger(shipment.race.verdict, favoured));
   // The very file that won, not one that is built again. Whoever opens the module meanwhile finds the old one
   // or the new one, whole (rename(2)).
-  fs::rename((shipment.tuned ? tuned : untuned).path, shipment.module);
+  Unfinished& shipped = shipment.tuned ? tuned : untuned;
+  shipped.finish([&] { fs::rename(shipped.path(), shipment.module); });
   if (!shipment.tuned) shipment.rounding_error = 0;
   return shipment;
 }

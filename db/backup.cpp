@@ -1,13 +1,12 @@
 #include "db/backup.h"
 
-#include <unistd.h>
-
 #include <cerrno>
 #include <cstdlib>
 #include <filesystem>
 
 #include "core/support/disk.h"
 #include "core/support/error.h"
+#include "core/support/unfinished.h"
 #include "core/support/working_folder.h"
 #include "db/database.h"
 #include "db/database_error.h"
@@ -70,26 +69,24 @@ void back_up(const std::string& path, const std::string& copy) {
   if (fs::exists(copy, error)) fail("{} exists; a backup is a new file", copy);
   // Under its own name only when it is whole and checked: a backup that was interrupted must not look like
   // one.
-  // A name that nobody has: what is there may be the user's.
-  std::string partial = copy + ".partial-XXXXXX";
-  const int file = mkstemp(partial.data());
-  // SQLite would say that the database cannot be opened.
-  if (file < 0) fail_to_write(copy, errno);
-  close(file);
-  try {
-    // Of one moment, beside writers, which do not wait for it.
-    // Not sqlite3_backup, which starts over whenever somebody writes; and what comes is compact.
-    vacuum_into(*database, partial, copy);
-    require_sound(partial, path);
-    sync_to_disk(partial);
-    fs::permissions(partial, fs::status(path).permissions());
-    if (!rename_unless_there(partial, copy)) fail("{} exists; a backup is a new file", copy);
-    // The name is in the folder, which reaches the disk by itself only later.
-    sync_to_disk(fs::path(absolute_path(copy)).parent_path());
-  } catch (...) {
-    fs::remove(partial, error);
-    throw;
-  }
+  // A folder, for SQLite has a journal beside what it writes.
+  const Unfinished partial([&] {
+    // A name that nobody has: what is there may be the user's.
+    std::string name = copy + ".partial-XXXXXX";
+    // SQLite would say that the database cannot be opened.
+    if (!mkdtemp(name.data())) fail_to_write(copy, errno);
+    return name;
+  });
+  const std::string whole = partial.path() + "/copy";
+  // Of one moment, beside writers, which do not wait for it.
+  // Not sqlite3_backup, which starts over whenever somebody writes; and what comes is compact.
+  vacuum_into(*database, whole, copy);
+  require_sound(whole, path);
+  sync_to_disk(whole);
+  fs::permissions(whole, fs::status(path).permissions());
+  if (!rename_unless_there(whole, copy)) fail("{} exists; a backup is a new file", copy);
+  // The name is in the folder, which reaches the disk by itself only later.
+  sync_to_disk(fs::path(absolute_path(copy)).parent_path());
 }
 
 }  // namespace lathe::db

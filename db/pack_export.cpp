@@ -11,6 +11,7 @@
 #include "core/support/disk.h"
 #include "core/support/error.h"
 #include "core/support/file.h"
+#include "core/support/unfinished.h"
 #include "db/conditions.h"
 #include "db/lines.h"
 #include "db/pack.h"
@@ -275,19 +276,16 @@ PackCounts export_pack(Store& store, const std::string& named, const PackFilter&
   if (fs::exists(folder, error)) fail("{} exists; a pack is a new folder", folder);
   // A pack that was interrupted has no name of a pack.
   // Beside it, thus on the same file system: rename(2) is one step.
-  // By a name that nobody has: what is there may be the user's.
-  std::string name = folder + ".partial-XXXXXX";
-  if (!mkdtemp(name.data())) fail_to_write(folder, errno);
-  const fs::path partial = name;
-  try {
-    const PackCounts counts = Exporter(store, partial, filter).run();
-    fs::permissions(partial, usual_permissions());
-    fs::rename(partial, folder);
-    return counts;
-  } catch (...) {
-    fs::remove_all(partial, error);
-    throw;
-  }
+  Unfinished partial([&] {
+    // By a name that nobody has: what is there may be the user's.
+    std::string name = folder + ".partial-XXXXXX";
+    if (!mkdtemp(name.data())) fail_to_write(folder, errno);
+    return name;
+  });
+  const PackCounts counts = Exporter(store, partial.path(), filter).run();
+  fs::permissions(partial.path(), usual_permissions());
+  partial.finish([&] { fs::rename(partial.path(), folder); });
+  return counts;
 }
 
 }  // namespace lathe::db

@@ -9,6 +9,7 @@
 
 #include "core/support/disk.h"
 #include "core/support/error.h"
+#include "core/support/unfinished.h"
 #include "core/support/working_folder.h"
 #include "db/sqlite_database.h"
 
@@ -22,33 +23,33 @@ namespace fs = std::filesystem;
 /// name. Locked for as long, so that what a killed process left can be told from what another one works on.
 class CopyInWork {
  public:
-  explicit CopyInWork(const std::string& copy) : path_(fmt::format("{}.{}", copy, getpid())) {
-    remove_abandoned(copy);
-    do {
-      close(std::exchange(file_, open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644)));
-      if (file_ < 0) fail_to_write(path_, errno);
-      flock(file_, LOCK_EX);
-      // Who looked for abandoned ones may have taken it for one before it was locked.
-    } while (!fs::exists(path_));
-  }
-  ~CopyInWork() {
-    std::error_code error;
-    if (!named_) fs::remove(path_, error);
-    close(file_);
-  }
+  explicit CopyInWork(const std::string& copy) : copy_([&] { return made(copy); }) {}
+  ~CopyInWork() { close(file_); }
   CopyInWork(const CopyInWork&) = delete;
   CopyInWork& operator=(const CopyInWork&) = delete;
 
-  const std::string& path() const { return path_; }
+  const std::string& path() const { return copy_.path(); }
   /// Or COPY-2, COPY-3, ... where that is taken: a copy of before is somebody's.
   void name(const std::string& copy) {
-    std::string free = copy;
-    for (int number = 2; !rename_unless_there(path_, free); ++number)
-      free = fmt::format("{}-{}", copy, number);
-    named_ = true;
+    copy_.finish([&] {
+      std::string free = copy;
+      for (int number = 2; !rename_unless_there(path(), free); ++number)
+        free = fmt::format("{}-{}", copy, number);
+    });
   }
 
  private:
+  std::string made(const std::string& copy) {
+    remove_abandoned(copy);
+    std::string path = fmt::format("{}.{}", copy, getpid());
+    do {
+      close(std::exchange(file_, open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644)));
+      if (file_ < 0) fail_to_write(path, errno);
+      flock(file_, LOCK_EX);
+      // Who looked for abandoned ones may have taken it for one before it was locked.
+    } while (!fs::exists(path));
+    return path;
+  }
   static void remove_abandoned(const std::string& copy) {
     const std::string prefix = fs::path(copy).filename().string() + ".";
     std::error_code error;
@@ -68,9 +69,8 @@ class CopyInWork {
     }
   }
 
-  std::string path_;
   int file_ = -1;
-  bool named_ = false;
+  Unfinished copy_;
 };
 
 }  // namespace

@@ -12,6 +12,7 @@
 
 #include "core/support/disk.h"
 #include "core/support/error.h"
+#include "core/support/unfinished.h"
 
 namespace lathe {
 
@@ -79,20 +80,23 @@ void write_file(const std::string& path, std::span<const std::string_view> piece
   // Whoever reads the path finds the old file or the whole new one; fsync before the rename, so that this
   // holds after a crash of the system too.
   static std::atomic<uint64_t> files_written = 0;  // threads may write one path at once
-  std::string temporary = fmt::format("{}.{}.{}.tmp", path, getpid(), ++files_written);
+  int fd = -1;
   // Beside the file: a rename is one step only within a file system.
-  int fd = open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
-  if (fd < 0) fail_to_write(path, errno);
+  Unfinished temporary([&] {
+    std::string name = fmt::format("{}.{}.{}.tmp", path, getpid(), ++files_written);
+    fd = open(name.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+    if (fd < 0) fail_to_write(path, errno);
+    return name;
+  });
   int error = 0;
   for (size_t i = 0; i < pieces.size() && !error; ++i) error = write_all(fd, pieces[i]) ? 0 : errno;
   if (!error && fsync(fd) != 0) error = errno;
   // NFS and quotas may tell a failed write only here (close(2)).
   if (close(fd) != 0 && !error) error = errno;
-  if (!error && rename(temporary.c_str(), path.c_str()) != 0) error = errno;
-  if (error) {
-    unlink(temporary.c_str());
-    fail_to_write(path, error);
-  }
+  if (error) fail_to_write(path, error);
+  temporary.finish([&] {
+    if (rename(temporary.path().c_str(), path.c_str()) != 0) fail_to_write(path, errno);
+  });
 }
 
 }  // namespace lathe

@@ -4,22 +4,21 @@
 #include <cstdint>
 #include <string>
 
+#include "core/support/unfinished.h"
+
 namespace lathe {
 
 class TemporaryFolder {
  public:
   /// Under the system's temporary folder ($TMPDIR), for this user alone. Throws Error when it cannot be made.
   TemporaryFolder();
-  ~TemporaryFolder();
-  TemporaryFolder(const TemporaryFolder&) = delete;
-  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
 
-  const std::string& path() const { return path_; }
+  const std::string& path() const { return folder_.path(); }
   /// The path of a file in it.
-  std::string operator/(const std::string& name) const { return path_ + "/" + name; }
+  std::string operator/(const std::string& name) const { return path() + "/" + name; }
 
  private:
-  std::string path_;
+  Unfinished folder_;
 };
 
 /// Why nothing of that size can be written there now; "" where it can.

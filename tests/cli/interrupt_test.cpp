@@ -4,8 +4,12 @@
 
 #include <csignal>
 #include <cstdio>
+#include <cstdlib>
+#include <filesystem>
 
 #include "cli/exit_codes.h"
+#include "core/support/file.h"
+#include "core/support/temporary_folder.h"
 
 namespace lathe::cli {
 namespace {
@@ -42,6 +46,21 @@ TEST(Interrupt, AClosedTerminalIsOneUnlessItIsIgnored) {
   };
   EXPECT_EXIT(run(SIG_DFL), ::testing::ExitedWithCode(1), "");
   EXPECT_EXIT(run(SIG_IGN), ::testing::ExitedWithCode(0), "");
+}
+
+TEST(Interrupt, LeavesNothingUnfinishedBehind) {
+  const TemporaryFolder parent;
+  const auto run = [&](int number) {
+    install_interrupt_handler();
+    setenv("TMPDIR", parent.path().c_str(), 1);
+    const TemporaryFolder folder;
+    write_file(folder / "file", "x");
+    raise(number);
+  };
+  EXPECT_EXIT(run(SIGINT), ::testing::ExitedWithCode(kInterrupted), "^$");
+  EXPECT_TRUE(std::filesystem::is_empty(parent.path()));
+  EXPECT_EXIT(run(SIGPIPE), ::testing::KilledBySignal(SIGPIPE), "^$");
+  EXPECT_TRUE(std::filesystem::is_empty(parent.path()));
 }
 
 TEST(Interrupt, AHintIsGoneWithItsScope) {

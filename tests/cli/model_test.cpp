@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "core/support/file.h"
@@ -31,6 +32,21 @@ TEST_F(ModelCommands, AModuleFileComputesWhatTheModelDoes) {
   EXPECT_EQ(tune("run --model dqn --untuned --out " + folder_ + "/b").code, 0);
   Tensor a = load_npy(folder_ + "/a/output_0.npy"), b = load_npy(folder_ + "/b/output_0.npy");
   EXPECT_LT(max_relative_error(a, b), 1e-5);
+}
+
+/// A signal while the linker is at work, which the linker itself sends.
+TEST_F(ModelCommands, AnInterruptedLinkLeavesNoFolderBehind) {
+  std::filesystem::create_directories(folder_ + "/tmp");
+  const std::string linker = folder_ + "/ld";
+  write_file(linker, "#!/bin/sh\nkill -TERM $PPID\n: > " + folder_ + "/linked\n");
+  std::filesystem::permissions(linker, std::filesystem::perms::owner_all);
+  const Finished stopped =
+      run_command("PATH=" + folder_ + ":$PATH TMPDIR=" + folder_ +
+                  "/tmp " TUNE " compile --model dqn --untuned --out " + folder_ + "/m.lathe");
+  EXPECT_EQ(stopped.code, 130) << stopped.output;
+  EXPECT_TRUE(std::filesystem::exists(folder_ + "/linked"));
+  EXPECT_TRUE(std::filesystem::is_empty(folder_ + "/tmp"));
+  EXPECT_FALSE(std::filesystem::exists(folder_ + "/m.lathe"));
 }
 
 TEST_F(ModelCommands, DynamicDimensionsComeFromTheInputs) {
@@ -229,7 +245,7 @@ TEST_F(ModelCommands, MistakesAreOneMessageAndExitCode2) {
 
 TEST_F(ModelCommands, AnInterruptIsExitCode130) {
   Finished finished = tune("compile --model resnet101 --untuned --out " + folder_ +
-                           "/m.lathe & sleep 0.3; kill -INT $!; wait $!");
+                           "/m.lathe & while kill -INT $! 2>/dev/null; do sleep 0.1; done; wait $!");
   EXPECT_EQ(finished.code, 130);
   EXPECT_EQ(finished.output, "");
 }

@@ -250,6 +250,10 @@ TEST_F(TuneJobs, SaysWhichTasksAreFarBelowTheirLimits) {
 TEST_F(TuneJobs, ABuildThatIsTheUntunedOneIsSaidToBe) {
   std::ofstream(path("sum.relay")) << R"(#[version = "0.0.5"]
 def @main(%x: Tensor[(4, 4096), float32]) { sum(%x, axis=[1]) })";
+  // Of another process that tunes there at the same time, say.
+  std::filesystem::create_directory(path("out"));
+  for (const char* build : {"untuned", "tuned"})
+    write_file(path(fmt::format("out/sum.{}.lathe", build)), "another's");
   Finished job = tune(fmt::format("--model {} --target cpu --threads 1 --trials 1 --decide --db {} --out {}",
                                   path("sum.relay"), path("t.db"), path("out")));
   EXPECT_EQ(job.code, 0) << job.output;
@@ -257,7 +261,9 @@ def @main(%x: Tensor[(4, 4096), float32]) { sum(%x, axis=[1]) })";
   int files = 0;
   for (const auto& entry : std::filesystem::directory_iterator(path("out")))
     files += entry.path().extension() == ".lathe";
-  EXPECT_EQ(files, 1) << "what lost is not left behind";
+  EXPECT_EQ(files, 3) << "what lost is not left behind";
+  for (const char* build : {"untuned", "tuned"})
+    EXPECT_EQ(read_file(path(fmt::format("out/sum.{}.lathe", build))), "another's");
 }
 
 /// The large dense layer of dqn reads its weights from memory: in half precision in half the time.
