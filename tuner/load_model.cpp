@@ -10,6 +10,7 @@
 #include "core/relay/text.h"
 #include "core/support/error.h"
 #include "core/support/file.h"
+#include "core/support/unfit.h"
 
 namespace lathe::tuner {
 
@@ -67,6 +68,8 @@ relay::Module loaded(const std::string& model, const InputShapes& shapes, const 
   try {
     bound = bind_shapes(module, shapes, open);
     settled = open.none() ? bound : relay::settle_dims(bound);
+  } catch (const Unfit&) {  // whatever the file is
+    throw;
   } catch (const Error& error) {  // which knows no file, as the importer does
     if (!file) throw;
     fail("{}: {}", model, error.what());

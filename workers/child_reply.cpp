@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "core/support/error.h"
+#include "core/support/spawn.h"
 #include "core/support/temporary_folder.h"
 #include "tracker/defaults.h"
 
@@ -44,7 +45,10 @@ Reply reply_of(const Report& report, bool build) {
 std::string why_build_says_nothing(const Reply& reply) {
   // More than any candidate takes. A child could say by itself that a disk is full, of any disk.
   constexpr uint64_t kRoom = 16 << 20;
-  return reply.outcome == Outcome::kBuildFailed ? why_no_room(kRoom) : "";
+  if (reply.outcome != Outcome::kBuildFailed) return "";
+  if (std::string full = why_no_room(kRoom); !full.empty()) return full;
+  // This machine's own (codegen::linker_for): those of other CPUs a worker is not asked for that has none.
+  return has_program("ld") ? "" : "there is no `ld`; install binutils";
 }
 
 int signal_of(const Report& report) { return report.end == Report::End::kSignalled ? report.code : 0; }

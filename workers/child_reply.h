@@ -22,7 +22,8 @@ int signal_of(const Report& report);
 /// Killed by somebody else, as far as one can tell: the system short of memory, or a person.
 bool killed_from_outside(const Report& report);
 
-/// Why a build that failed says nothing of its program: this machine has no room for what a linker writes.
+/// Why a build that failed says nothing of its program: this machine has no linker, or no room for what one
+/// writes.
 /// "" of all others. REQUIRES: what the build itself has written is removed.
 std::string why_build_says_nothing(const Reply& reply);
 

@@ -1,17 +1,14 @@
 #include "core/codegen/link.h"
 
 #include <sys/wait.h>
-#include <unistd.h>
 
 #include <cerrno>
-#include <cstdlib>
-#include <cstring>
 
 #include "core/support/error.h"
 #include "core/support/file.h"
 #include "core/support/spawn.h"
 #include "core/support/temporary_folder.h"
-#include "core/support/text.h"
+#include "core/support/unfit.h"
 
 namespace lathe::codegen {
 namespace {
@@ -22,7 +19,9 @@ int run_program(const std::vector<std::string>& command, const std::string& log)
   try {
     child = spawn({.command = command, .files = {{1, log}}, .descriptors = {{2, 1}}});
   } catch (const Error& error) {
-    fail("{}; install binutils, or lld-19 for other CPUs than this machine's", error.what());
+    if (has_program(command[0])) throw Unfit(error.what());
+    throw Unfit(
+        fmt::format("{}; install binutils, or lld-19 for other CPUs than this machine's", error.what()));
   }
   int status = 0;
   // A signal to this process is no end of the child.
@@ -31,13 +30,6 @@ int run_program(const std::vector<std::string>& command, const std::string& log)
   return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 }  // namespace
-
-bool has_program(const std::string& name) {
-  const char* path = getenv("PATH");
-  for (const std::string& folder : split_text(path ? path : "", ':'))
-    if (access((folder + "/" + name).c_str(), X_OK) == 0) return true;
-  return false;
-}
 
 std::string link_shared_object(std::span<const std::string_view> objects, const std::string& linker,
                                const LinkOptions& options) {

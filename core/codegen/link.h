@@ -9,9 +9,6 @@
 
 namespace lathe::codegen {
 
-/// Whether PATH has a program of this name.
-bool has_program(const std::string& name);
-
 /// The system's own linker links for its own architecture only; lld for all.
 std::string linker_for(const Target& target);
 
@@ -23,7 +20,7 @@ struct LinkOptions {
 
 /// Object files as one shared object, by `linker`, binutils' or lld's, in a process of its own. Symbols they
 /// do not define are left to whoever loads it. REQUIRES: at least one. Throws Error with the linker's words
-/// when it fails or is missing.
+/// when it fails, and Unfit when it cannot be started.
 std::string link_shared_object(std::span<const std::string_view> objects, const std::string& linker,
                                const LinkOptions& options = {});
 

@@ -6,11 +6,13 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <cstring>
 #include <iterator>
 #include <string_view>
 
 #include "core/support/error.h"
+#include "core/support/text.h"
 
 extern char** environ;
 
@@ -122,6 +124,13 @@ struct Attributes {
 };
 
 }  // namespace
+
+bool has_program(const std::string& name) {
+  const char* path = getenv("PATH");
+  for (const std::string& folder : split_text(path ? path : "", ':'))
+    if (access((folder + "/" + name).c_str(), X_OK) == 0) return true;
+  return false;
+}
 
 pid_t spawn(const ChildProgram& child) {
   std::vector<char*> arguments;

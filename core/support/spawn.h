@@ -25,6 +25,9 @@ struct ChildProgram {
   bool all_signals = false;  // none is blocked, whatever we block
 };
 
+/// Whether PATH has a program of this name.
+bool has_program(const std::string& name);
+
 /// Its process id, for the caller to wait for. Throws Error when it cannot be started.
 pid_t spawn(const ChildProgram& child);
 

@@ -34,6 +34,15 @@ TEST_F(ModelCommands, AModuleFileComputesWhatTheModelDoes) {
   EXPECT_LT(max_relative_error(a, b), 1e-5);
 }
 
+TEST_F(ModelCommands, WithoutALinkerTheMachineIsUnfit) {
+  const Finished refused = run_command(
+      "PATH=" + folder_ + " " TUNE " compile --model dqn --untuned --quiet --out " + folder_ + "/m.lathe");
+  EXPECT_EQ(refused.code, 4);
+  EXPECT_EQ(refused.output,
+            "error: cannot run `ld`: No such file or directory; install binutils, or lld-19 for other CPUs "
+            "than this machine's\n");
+}
+
 /// A signal while the linker is at work, which the linker itself sends.
 TEST_F(ModelCommands, AnInterruptedLinkLeavesNoFolderBehind) {
   std::filesystem::create_directories(folder_ + "/tmp");

@@ -269,6 +269,20 @@ def full_disks(folder):
     check(outcomes == [(None,)], f"of a machine without room trials end as {outcomes}")
 
 
+def no_linker(folder):
+    """A worker whose linker is gone, as while a package is replaced: each candidate failed at once as one that cannot be built,
+    faster than any worker measures, until all budgets were spent. It blames no candidate, and drains."""
+    with open(f"{folder}/m.relay", "w") as file:
+        file.write("def @main(%x: Tensor[(1, 4), float32]) -> Tensor[(1, 4), float32] { nn.relu(%x) }\n")
+    job = f"--model {folder}/m.relay --threads 1 --trials 1 --quiet --db {folder}/t.db --out {folder}/o"
+    done = subprocess.run([TUNE, *job.split()], capture_output=True, text=True, timeout=100, env={**os.environ, "PATH": folder})
+    check(done.returncode == 4 and "can build or run nothing" in done.stderr and "there is no `ld`" in done.stderr,
+          f"without a linker: {done.returncode} {done.stderr}")
+    with sqlite3.connect(f"{folder}/t.db") as database:
+        outcomes = database.execute("SELECT outcome FROM trial").fetchall()
+    check(outcomes == [(None,)], f"of a machine without a linker trials end as {outcomes}")
+
+
 def few_means(folder):
     """Limits of the process (ulimit): on the size of files, as a full disk; on how many are open, as no machine to work on. One
     message, exit code 4, and what was recorded is there."""
@@ -344,7 +358,7 @@ def deep_models(folder):
 def main():
     attacks = (code_in_a_database, strange_principals, packs_that_are_none, names_in_a_database, a_damaged_job,
                files_of_two_trackers, models_of_others, read_only_folders, a_database_that_goes, full_disks,
-               few_means, files_that_go, deep_models)
+               no_linker, few_means, files_that_go, deep_models)
     for attack in attacks:
         with tempfile.TemporaryDirectory() as folder:
             attack(folder)

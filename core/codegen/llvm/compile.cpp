@@ -15,6 +15,7 @@
 #include "core/codegen/program.h"
 #include "core/support/digest.h"
 #include "core/support/error.h"
+#include "core/support/spawn.h"
 
 namespace lathe::codegen {
 namespace {
