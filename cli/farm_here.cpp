@@ -8,6 +8,7 @@
 #include "cli/keys.h"
 #include "core/support/descriptors.h"
 #include "core/support/error.h"
+#include "core/support/spare_threads.h"
 #include "core/support/unfit.h"
 #include "tracker/farm.h"
 #include "tracker/store_journal.h"
@@ -36,6 +37,7 @@ std::vector<std::string> admit_workers(const FarmPlace& place, const std::string
 
 FarmHere::FarmHere(const FarmPlace& place, std::optional<db::JobId> resumed) : alone_(place.listen.empty()) {
   require_descriptors();
+  require_threads();
   tracker::TrackerSettings settings;
   settings.endpoint = place.listen.empty() ? "ipc://" + (folder_ / "tracker") : place.listen;
   settings.open_journal = [path = place.database, only = static_cast<tracker::JobId>(resumed.value_or(0))] {

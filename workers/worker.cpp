@@ -15,6 +15,7 @@
 #include "core/support/host_name.h"
 #include "core/support/private_file.h"
 #include "core/support/service_error.h"
+#include "core/support/spare_threads.h"
 #include "core/support/unfit.h"
 #include "tracker/defaults.h"
 #include "workers/agent.h"
@@ -272,6 +273,7 @@ class Worker {
 
 void serve(const WorkerSettings& settings) {
   require_descriptors();
+  require_threads();
   Worker(settings).serve();
 }
 

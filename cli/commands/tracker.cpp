@@ -24,6 +24,7 @@
 #include "core/support/host_name.h"
 #include "core/support/loopback.h"
 #include "core/support/service_error.h"
+#include "core/support/spare_threads.h"
 #include "core/support/working_folder.h"
 #include "dashboards/pages.h"
 #include "db/database_error.h"
@@ -282,6 +283,7 @@ int tracker_command(Flags& flags) {
   settings.open_journal = [&] { return tracker::open_store_journal(given.database); };
   settings.log = log_line;
   require_descriptors();
+  require_threads();
   // Each worker and each user takes one or more.
   take_all_descriptors();
   // Before the tracker: an early Ctrl-C ends it in good order, too.
