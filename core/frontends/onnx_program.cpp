@@ -34,16 +34,14 @@ Values fields_of(const Value& tuple, size_t count) {
 /// Whether a run may refuse to compute this, its operands aside: elements of what may have none, an item of
 /// an empty list, shapes that do not go together, what is there to fail.
 bool may_fail_by_itself(const NodeRef& node) {
-  static constexpr std::string_view kTaking[] = {"take", "gather", "gather_nd", "scatter_elements",
-                                                 "scatter_nd"};
-  static constexpr std::string_view kChecking[] = {"match_shape", "require", "reshape_like", "reshape_to"};
   if (node.as<relay::MatchCast>()) return true;
   if (const auto* match = node.as<relay::Match>()) return !match->complete;
   const auto* call = node.as<relay::Call>();
   const auto* op = call ? call->callee.as<relay::OpNode>() : nullptr;
   if (!op) return false;
-  if (std::ranges::find(kChecking, op->name) != std::end(kChecking)) return true;
-  return std::ranges::find(kTaking, op->name) != std::end(kTaking) && has_open_dims(call->args[0]);
+  const relay::Refusal refusal = op->row().refusal;
+  return refusal == relay::Refusal::kByArguments ||
+         (refusal == relay::Refusal::kOfNothing && has_open_dims(call->args[0]));
 }
 
 /// What is computed whenever these values are: all of them but the sides of branches, clauses and bodies of

@@ -83,6 +83,13 @@ enum class NarrowRule : uint8_t {
   kSum,      // of two tensors: what is stored is narrow, the sum is wide
 };
 
+/// When a run may refuse to compute an operator whose arguments are of the right types.
+enum class Refusal : uint8_t {
+  kNever,
+  kOfNothing,    // where the first argument has no elements, which types do not tell of open dimensions
+  kByArguments,  // where shapes, or numbers, do not go together; or what it is there to check does not hold
+};
+
 /// Axes of a product's operands and result, counted from the front.
 struct ProductAxes {
   int64_t weight, result;          // its channels, in the second operand and in the result
@@ -117,6 +124,7 @@ struct Op {
   bool (*keeps_order)(const Attrs&, const TensorType* from, const TensorType* to) = nullptr;
   bool slides_window = false;  // over height and width, each channel by itself: may be computed by its reader
   bool stateful = false;       // has effects or randomness: not folded, not deduplicated
+  Refusal refusal = Refusal::kNever;  // where a branch or a loop may leave it out, it is not computed before
 };
 
 /// All rows; each family is one span (ops/tables.cpp lists them, a line each).

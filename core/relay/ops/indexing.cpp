@@ -311,7 +311,8 @@ constexpr Op row(const char* name, const char* doc, int args, const NodeType* at
           .infer = infer,
           .compute = compute,
           .fusion = fusion,
-          .narrow = args == 2 ? NarrowRule::kChoice : NarrowRule::kReal};  // scattering puts others between
+          .narrow = args == 2 ? NarrowRule::kChoice : NarrowRule::kReal,  // scattering puts others between
+          .refusal = Refusal::kOfNothing};
 }
 
 constexpr Op kIndexingOps[] = {

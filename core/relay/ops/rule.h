@@ -43,6 +43,12 @@ constexpr Op in_order(Op op, decltype(Op::keeps_order) keeps_order = always_keep
   return op;
 }
 
+/// Op::refusal.
+constexpr Op checked(Op op) {
+  op.refusal = Refusal::kByArguments;
+  return op;
+}
+
 /// Op::slides_window.
 constexpr Op window(Op op) {
   op.slides_window = true;

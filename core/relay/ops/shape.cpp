@@ -360,8 +360,8 @@ constexpr Op kShapeOps[] = {
     in_order(row("reshape",
                  "The elements in row-major order under `newshape` (codes 0, -1 .. -4: see ReshapeAttrs).",
                  &ReshapeAttrs::kType, reshape_type, reshaped)),
-    in_order(row("reshape_like", "The elements under the shape of the second argument.", nullptr,
-                 reshape_like_type, reshaped, 2)),
+    checked(in_order(row("reshape_like", "The elements under the shape of the second argument.", nullptr,
+                         reshape_like_type, reshaped, 2))),
     in_order(
         row("nn.batch_flatten", "(N, d...) to (N, product of d).", nullptr, batch_flatten_type, reshaped)),
     in_order(row("expand_dims", "Dimensions of 1 put in at `axis`.", &ExpandDimsAttrs::kType,
