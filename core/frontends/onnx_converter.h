@@ -199,32 +199,19 @@ std::vector<Value> converted(const Converter& row, const Node& node);
 std::vector<Value> converted_as(const char* full_name, const Node& node, std::vector<Value> inputs,
                                 int64_t opset = Node::kNewest);
 
-std::span<const Converter> attention_converters();
-std::span<const Converter> col2im_converters();
-std::span<const Converter> control_converters();
-std::span<const Converter> data_sized_converters();
-std::span<const Converter> einsum_converters();
-std::span<const Converter> image_converters();
-std::span<const Converter> linear_attention_converters();
-std::span<const Converter> loss_converters();
-std::span<const Converter> math_converters();
-std::span<const Converter> nn_converters();
-std::span<const Converter> pool_converters();
-std::span<const Converter> quantize_converters();
-std::span<const Converter> recurrent_converters();
-std::span<const Converter> reduce_converters();
-std::span<const Converter> resize_converters();
-std::span<const Converter> sequence_converters();
-std::span<const Converter> shape_converters();
-std::span<const Converter> signal_converters();
-std::span<const Converter> slice_converters();
-std::span<const Converter> tensor_converters();
-// Of the domain com.microsoft, which ONNX Runtime's optimizer and quantizer write.
-std::span<const Converter> contrib_attention_converters();
-std::span<const Converter> contrib_fused_converters();
-std::span<const Converter> contrib_image_converters();
-std::span<const Converter> contrib_matrix_converters();
-std::span<const Converter> contrib_quantized_converters();
-std::span<const Converter> contrib_weight_converters();
+// The families, a file each: a list that is read as declarations here, and as calls where rows are collected.
+/// Of the standard's operators.
+#define LATHE_ONNX_FAMILIES                                                                                 \
+  attention_converters(), col2im_converters(), control_converters(), data_sized_converters(),               \
+      einsum_converters(), image_converters(), linear_attention_converters(), loss_converters(),            \
+      math_converters(), nn_converters(), pool_converters(), quantize_converters(), recurrent_converters(), \
+      reduce_converters(), resize_converters(), sequence_converters(), shape_converters(),                  \
+      signal_converters(), slice_converters(), tensor_converters()
+/// Of the domain com.microsoft, which ONNX Runtime's optimizer and quantizer write.
+#define LATHE_ONNX_CONTRIB_FAMILIES                                                       \
+  contrib_attention_converters(), contrib_fused_converters(), contrib_image_converters(), \
+      contrib_matrix_converters(), contrib_quantized_converters(), contrib_weight_converters()
+std::span<const Converter> LATHE_ONNX_FAMILIES;
+std::span<const Converter> LATHE_ONNX_CONTRIB_FAMILIES;
 
 }  // namespace lathe::onnx

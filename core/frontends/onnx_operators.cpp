@@ -30,31 +30,10 @@ using Rows = std::unordered_map<std::string, const Converter*>;
 
 Rows rows_by_name() {
   Rows rows;
-  for (auto family : {attention_converters(),
-                      col2im_converters(),
-                      control_converters(),
-                      data_sized_converters(),
-                      einsum_converters(),
-                      image_converters(),
-                      linear_attention_converters(),
-                      loss_converters(),
-                      math_converters(),
-                      nn_converters(),
-                      pool_converters(),
-                      quantize_converters(),
-                      recurrent_converters(),
-                      reduce_converters(),
-                      resize_converters(),
-                      sequence_converters(),
-                      shape_converters(),
-                      signal_converters(),
-                      slice_converters(),
-                      tensor_converters()})
+  for (auto family : {LATHE_ONNX_FAMILIES})
     for (const Converter& row : family) rows.emplace(row.op, &row);
   for (const Same& same : kSame) rows.emplace(kContrib + same.contrib, rows.at(same.standard));
-  for (auto family :
-       {contrib_attention_converters(), contrib_fused_converters(), contrib_image_converters(),
-        contrib_matrix_converters(), contrib_quantized_converters(), contrib_weight_converters()})
+  for (auto family : {LATHE_ONNX_CONTRIB_FAMILIES})
     for (const Converter& row : family) rows.emplace(kContrib + row.op, &row);
   return rows;
 }
