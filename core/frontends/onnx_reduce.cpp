@@ -1,4 +1,5 @@
 // Reductions, softmax and scans.
+#include <cmath>
 #include <numeric>
 
 #include "core/frontends/onnx_arithmetic.h"
@@ -94,12 +95,22 @@ Values softmax(const Node& node) {
       node, [&](const Value& x, int64_t axis) { return emit(op, {x}, make<relay::SoftmaxAttrs>(axis)); })};
 }
 
+/// x, behind it one element more along an axis that may have none: the first maximum is where it is in x.
+Value with_an_element(const Value& x, int64_t axis) {
+  const std::vector<Expr>& dims = dims_of(x);
+  if (as_int(dims[static_cast<size_t>(axis)])) return x;
+  std::vector<Ints> width(dims.size(), Ints{0, 0});
+  width[static_cast<size_t>(axis)][1] = 1;
+  return emit("nn.pad", {x, number(x, -INFINITY)}, make<relay::PadAttrs>(width, std::string("constant")));
+}
+
 /// 1 at the first maximum along the axis, else 0.
 Values hardmax(const Node& node) {
   return {of_rows(node, [](const Value& x, int64_t axis) {
     const relay::TensorType& type = type_of(x);
     if (is_int(type.shape[static_cast<size_t>(axis)], 0)) return x;
-    const Value first = cast_to(emit("argmax", {x}, make<relay::ArgReduceAttrs>(Ints{axis}, true)), kInt64);
+    auto attrs = make<relay::ArgReduceAttrs>(Ints{axis}, true);
+    const Value first = cast_to(emit("argmax", {with_an_element(x, axis)}, attrs), kInt64);
     const Value place =
         counted_along(type.shape[static_cast<size_t>(axis)], axis, static_cast<int64_t>(type.shape.size()));
     return cast_to(emit("equal", {first, place}), type.dtype);

@@ -449,6 +449,17 @@ TEST(OnnxOpenPrograms, NothingIsChosenOfNothing) {
   EXPECT_EQ(said_of(batches, 2), "input `x` is float32 (2, 4), must be float32 (3, 4)");
 }
 
+/// The place of what is largest among nothing.
+TEST(OnnxOpenPrograms, HardmaxOfNothing) {
+  const Model model{{node("Hardmax", {"x"}, {"y"}, integer("axis", 1))}, input_of("x", {"n", "k", "2"})};
+  Build build(model);
+  for (const Shape& shape : {Shape{2, 0, 2}, {0, 3, 2}})
+    EXPECT_EQ(build.at({{"x", shape}})[0].shape(), shape);
+  const Tensor none = tensor_of<float>({-INFINITY, 1, -INFINITY, 0, -INFINITY, 1}, {1, 3, 2}, kFloat32);
+  expect_equal(build.at(std::vector<Tensor>{none}),
+               {tensor_of<float>({1, 1, 0, 0, 0, 0}, {1, 3, 2}, kFloat32)});
+}
+
 /// What an open model computes, one of that size alone does too.
 TEST(OnnxOpenPrograms, WindowsOfWhichNoneFits) {
   const std::string three = integers("kernel_shape", {3, 2});
