@@ -134,27 +134,50 @@ std::vector<relay::Type> item_types(const Values& carried, const Values& next) {
   return types;
 }
 
+/// Whether there is nothing in it: a sequence without items, or an optional without a value.
+bool is_nothing(const Value& value) {
+  const auto* tuple = value.as<relay::Tuple>();
+  return tuple && tuple->items.empty();
+}
+
+/// Whether a loop that is given nothing hands nothing on.
+bool stays_nothing(const Value& given, const Value& next) {
+  return is_nothing(given) && is_nothing(next) && (given == no_value()) == (next == no_value());
+}
+
+[[noreturn]] void reject_untyped(const Node& node) {
+  node.reject(
+      "its count and condition must be known when the model is compiled, since it carries a sequence without "
+      "items, or of several types");
+}
+
+/// Something of that tensor's type, in any step of a loop; of no other value.
+Value in_any_step(const Value& value) {
+  const relay::Type& type = value->checked_type;
+  return type.as<relay::TensorType>() ? relay::with_checked_type(relay::make_var("any", type), type) : value;
+}
+
 /// What a loop carries, with lists in the place of sequences: of items as they are at first and as the body
-/// gives them.
+/// gives them. What stays nothing in all steps is as it is.
 Values with_lists(const Node& node, const Value& condition, const Values& carried) {
   if (std::none_of(carried.begin(), carried.end(), is_sequence)) return carried;
-  std::vector<relay::Type> types =
-      item_types(carried, carried_by_a_step(node, scalar(kInt64, 0), condition, carried));
-  const auto has_untyped = [&] {
+  Values next = carried_by_a_step(node, scalar(kInt64, 0), condition, carried);
+  std::vector<relay::Type> types = item_types(carried, next);
+  const auto has_untyped = [&](bool may_stay_nothing) {
     for (size_t i = 0; i < carried.size(); ++i)
-      if (is_sequence(carried[i]) && !types[i]) return true;
+      if (is_sequence(carried[i]) && !types[i] && !(may_stay_nothing && stays_nothing(carried[i], next[i])))
+        return true;
     return false;
   };
-  // The first step may be one that adds nothing, as a loop of as many steps as have been made.
-  if (has_untyped()) {
-    const relay::Type number = relay::tensor_type(std::vector<int64_t>{}, kInt64);
-    const Value any_step = relay::with_checked_type(relay::make_var("step", number), number);
-    types = item_types(carried, carried_by_a_step(node, any_step, condition, carried));
+  // The first step may be one that adds nothing, as a loop of as many steps as have been made, or as are
+  // counted in what is carried.
+  if (has_untyped(false)) {
+    Values any;
+    for (const Value& value : carried) any.push_back(in_any_step(as_data(value)));
+    next = carried_by_a_step(node, in_any_step(scalar(kInt64, 0)), condition, any);
+    types = item_types(carried, next);
   }
-  if (has_untyped())
-    node.reject(
-        "its count and condition must be known when the model is compiled, since it carries a sequence "
-        "without items, or of several types");
+  if (has_untyped(true)) reject_untyped(node);
   Values result = carried;
   for (size_t i = 0; i < carried.size(); ++i)
     if (types[i]) result[i] = as_list(carried[i], with_told_sizes(types[i]));
@@ -175,11 +198,20 @@ Values loop_at_run_time(const Node& node, const Value& condition, const Values& 
   const size_t gathers = node.outputs() - carried.size();
   const bool counted = node.has(0) && !has_endless_count(node);
   Values first{scalar(kInt64, 0), reshape(as_data(condition), {})};
-  for (const Value& value : carried) first.push_back(as_data(value));
+  for (const Value& value : carried)
+    if (!is_nothing(value)) first.push_back(as_data(value));
+  const size_t begin_of_rows = first.size();
+  // The body's inputs: the state but for its rows, and between what is carried what stays nothing.
+  auto inputs_of = [&](const Values& state) {
+    Values inputs{state[0], state[1]};
+    size_t at = inputs.size();
+    for (const Value& value : carried) inputs.push_back(is_nothing(value) ? value : state[at++]);
+    return inputs;
+  };
   const Value count = counted ? reshape(as_data(node.in(0)), {}) : Value();
   if (gathers > 0) {
     const Expr most = counted ? most_steps(node) : Expr();
-    for (const Value& row : rows_of_a_step(node, first, carried.size()))
+    for (const Value& row : rows_of_a_step(node, inputs_of(first), carried.size()))
       first.push_back(no_rows_yet(row, most));
   }
   // Whether nothing but the count ends it.
@@ -191,17 +223,21 @@ Values loop_at_run_time(const Node& node, const Value& condition, const Values& 
     return emit("logical_and", {state[1], below});
   };
   auto next = [&](const Values& state) {
-    const auto gathered = state.begin() + 2 + static_cast<std::ptrdiff_t>(carried.size());
-    Values outputs = body_of(node, {state.begin(), gathered});
+    Values outputs = body_of(node, inputs_of(state));
     Values after{plus(state[0], scalar(kInt64, 1)), reshape(outputs[0], {})};
     to_the_end &= outputs[0] == state[1] || (known(outputs[0]) && known(outputs[0])->value(0) != 0);
     for (size_t i = 0; i < carried.size(); ++i) {
       const Value& value = outputs[1 + i];
-      const relay::Type item = value.as<relay::Tuple>() ? common_item_type({state[2 + i], value}) : nullptr;
+      if (is_nothing(carried[i])) {
+        if (!stays_nothing(carried[i], value)) reject_untyped(node);
+        continue;
+      }
+      const Value& before = state[after.size()];
+      const relay::Type item = value.as<relay::Tuple>() ? common_item_type({before, value}) : nullptr;
       after.push_back(item ? as_list(value, item) : value);
     }
     for (size_t i = 0; i < gathers; ++i) {
-      const Value &rows = gathered[static_cast<std::ptrdiff_t>(i)], &row = outputs[1 + carried.size() + i];
+      const Value &rows = state[begin_of_rows + i], &row = outputs[1 + carried.size() + i];
       after.push_back(with_next_row(rows, state[0], row));
     }
     return after;
@@ -209,13 +245,11 @@ Values loop_at_run_time(const Node& node, const Value& condition, const Values& 
   Values last = loop_while(first, more, next);
   if (!counted && to_the_end)
     node.reject("nothing ends it: it has no count that a run reaches, and its condition is always true");
-  Values results(last.begin() + 2, last.end());
+  Values results = inputs_of(last);
+  results.erase(results.begin(), results.begin() + 2);
   for (size_t i = 0; i < gathers; ++i) {
-    Value& rows = results[carried.size() + i];
-    if (is_list(rows))
-      rows = rows_in(rows, last[0]);
-    else if (!to_the_end)
-      rows = first_rows(rows, last[0]);
+    const Value& rows = last[begin_of_rows + i];
+    results.push_back(is_list(rows) ? rows_in(rows, last[0]) : to_the_end ? rows : first_rows(rows, last[0]));
   }
   return results;
 }

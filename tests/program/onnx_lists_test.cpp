@@ -272,6 +272,33 @@ TEST(OnnxLists, AnItemThatTheStepsOfALoopLeaveOut) {
   EXPECT_NE(thrown_by([&] { sum(grown, x, 3, 1); }), "no error");
 }
 
+/// What stays without items, or without a value, is no part of a loop's state.
+TEST(OnnxLists, ALoopHandsOnWhatIsEmpty) {
+  const std::string inner = bytes::graph(
+      {node("Identity", {"go"}, {"on"}), node("Identity", {"s"}, {"same"}),
+       node("Add", {"a", "a"}, {"twice"}), node("Identity", {"o"}, {"none"}),
+       node("Identity", {"i"}, {"row"})},
+      bytes::input("i") + bytes::input("go") + bytes::input("s") + bytes::input("a") + bytes::input("o"),
+      {"on", "same", "twice", "none", "row"});
+  const std::string outer = bytes::graph(
+      {node("Identity", {"go"}, {"on"}),
+       node("Loop", {"t", "", "s", "x", "nothing"}, {"same", "more", "still", "rows"},
+            bytes::subgraph("body", inner)),
+       node("SequenceInsert", {"same", "more"}, {"longer"}), node("OptionalHasElement", {"still"}, {"has"})},
+      bytes::input("i") + bytes::input("go") + bytes::input("s"), {"on", "longer", "has"});
+  Build build({{node("SequenceEmpty", {}, {"empty"}), node("Optional", {}, {"nothing"}),
+                node("Loop", {"t", "", "empty"}, {"all", "has"}, bytes::subgraph("body", outer)),
+                node("SequenceInsert", {"all", "x"}, {"most"}),
+                node("ConcatFromSequence", {"most"}, {"y"}, integer("axis", 0))},
+               input_of("x", {"n"}) + input_of("t", {}, kInt),
+               {"y", "has"}});
+  for (int64_t count : {0, 2}) {
+    const std::vector<Tensor> outputs = build.at(std::vector<Tensor>{floats({1, 3}, {2}), number_of(count)});
+    expect_equal({outputs[0]}, {count == 0 ? floats({1, 3}, {2}) : floats({4, 12, 4, 12, 1, 3}, {6})});
+    EXPECT_EQ(outputs[1].shape(), (Shape{count}));
+  }
+}
+
 TEST(OnnxLists, WhatIsNoList) {
   auto message = [](const Strings& nodes, const Strings& outputs) {
     return thrown_by([&] { Build({with_count(nodes), input_of("x", {"t", "m"}), outputs}); });
