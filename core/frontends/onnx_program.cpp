@@ -83,6 +83,7 @@ class Invariants : public relay::ExprMutator {
     std::unordered_set<const lathe::Node*> taken;
     post_order(body, [&](const NodeRef& node) {
       if (!stays(node) || !dynamic_cast<const relay::RelayNode*>(node.get())) return;
+      if (stays_whole(node)) return set(node.cast<relay::RelayNode>(), node.cast<relay::RelayNode>());
       relay::for_each_operand(node.cast<relay::RelayNode>(), [&](const Value& operand, bool) {
         if (stays(operand) || relay::is_leaf(operand) || !taken.insert(operand.get()).second) return;
         out.push_back(
@@ -104,7 +105,10 @@ class Invariants : public relay::ExprMutator {
   }
 
   void note_bound(const NodeRef& node) {
-    for_each_bound(node, [&](const lathe::Node* variable) { binders_.insert(variable); });
+    bool binds = false;
+    for_each_bound(node, [&](const lathe::Node* variable) { binds = true, binders_.insert(variable); });
+    node->for_each_child([&](const NodeRef& child) { binds |= binding_.count(child.get()) != 0; });
+    if (binds) binding_.insert(node.get());
   }
 
   /// Which of the variables bound in or around the body occur free.
@@ -137,7 +141,14 @@ class Invariants : public relay::ExprMutator {
     return free_.count(node.get()) != 0 || left_out_.count(node.get()) != 0;
   }
 
+  /// What is the same in all steps, and around the loop, and binds variables: a second one in its place,
+  /// without its invariants, would bind them twice.
+  bool stays_whole(const NodeRef& node) const {
+    return !free_.count(node.get()) && left_out_.count(node.get()) && binding_.count(node.get());
+  }
+
   std::set<const lathe::Node*> binders_;
+  std::unordered_set<const lathe::Node*> binding_;  // what has a binder in it
   std::unordered_set<const lathe::Node*> failing_, left_out_;
   std::unordered_map<const lathe::Node*, std::set<const lathe::Node*>> free_;  // of those that have some
 };

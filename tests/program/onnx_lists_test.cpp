@@ -299,6 +299,30 @@ TEST(OnnxLists, ALoopHandsOnWhatIsEmpty) {
   }
 }
 
+/// A loop may fail, and another has it in a branch: there it is the one that it is elsewhere.
+TEST(OnnxLists, ALoopThatTheBranchOfAnotherAsksFor) {
+  const std::string state = bytes::input("i") + bytes::input("go");
+  const std::string on = node("Identity", {"go"}, {"on"});
+  const std::string grow =
+      bytes::graph({on, node("Concat", {"rows", "start"}, {"longer"}, integer("axis", 0))},
+                   state + bytes::input("rows"), {"on", "longer"});
+  const std::string add =
+      bytes::graph({on, node("Less", {"i", "k"}, {"is_early"}),
+                    if_node("is_early", {node("ReduceSum", {"grown", "first"}, {"item_yes"})},
+                            {node("Identity", {"w"}, {"item_no"})}, "item"),
+                    node("Add", {"sum", "item"}, {"next"})},
+                   state + bytes::input("sum"), {"on", "next"});
+  Build build({{ints("first", {0}), node("Neg", {"x"}, {"start"}),
+                node("Loop", {"times", "", "start"}, {"grown"}, bytes::subgraph("body", grow)),
+                node("Loop", {"times", "", "w"}, {"y"}, bytes::subgraph("body", add))},
+               input_of("x", {"n", "2"}) + input_of("w", {"1", "2"}) + input_of("k", {}, kInt) +
+                   input_of("times", {}, kInt),
+               {"y", "grown"}});
+  const std::vector<Tensor> outputs = build.at(
+      std::vector<Tensor>{floats({-1, -2}, {1, 2}), floats({10, 20}, {1, 2}), number_of(1), number_of(2)});
+  expect_equal(outputs, {floats({23, 46}, {1, 2}), floats({1, 2, 1, 2, 1, 2}, {3, 2})});
+}
+
 TEST(OnnxLists, WhatIsNoList) {
   auto message = [](const Strings& nodes, const Strings& outputs) {
     return thrown_by([&] { Build({with_count(nodes), input_of("x", {"t", "m"}), outputs}); });
