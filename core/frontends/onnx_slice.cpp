@@ -230,6 +230,13 @@ Value padded_axes(const Node& node, Value value, const std::vector<Expr>& pads, 
   return value;
 }
 
+/// Whether one of the two pads cuts off, and perhaps more than there is: of what the other adds, too.
+bool cuts_what_it_adds(const Expr& before, const Expr& after, const Expr& extent) {
+  if (!as_int(before) || !as_int(after)) return false;
+  const auto [cut, added] = std::minmax({int_value(before), int_value(after)});
+  return cut < 0 && added > 0 && !OpenDimensions::current()->is_at_most(-cut, extent);
+}
+
 Values pad(const Node& node) {
   if (node.opset() >= 11 && (!is_known(node.in(1)) || is_told_by_run(node, 3))) return pad_at_run_time(node);
   const Ints attribute = node.ints("pads", {});
@@ -240,13 +247,18 @@ Values pad(const Node& node) {
   if (pads.size() != 2 * rank) node.reject("pads has {} numbers for rank {}", pads.size(), rank);
   Value fill = scalar(node.dtype(0), node.opset() < 11 ? node.real("value", 0) : 0);
   if (node.opset() >= 11 && node.has(2)) fill = cast_to(reshape(node.in(2), {}), node.dtype(0));
+  const std::string mode = node.text("mode", "constant");
+  const bool open = !std::ranges::all_of(pads, [](const Expr& pad) { return as_int(pad) != nullptr; });
   // Negative pads cut off; these first, since modes look at the edge that is left.
   Ints begin, end, cut;
   std::vector<Ints> width(rank, Ints{0, 0});
-  bool open = false;
+  bool cuts_last = false;
   for (size_t d = 0; d < rank; ++d) {
     Expr &before = pads[d], &after = pads[rank + d];
-    open |= !as_int(before) || !as_int(after);
+    if (mode == "constant" && cuts_what_it_adds(before, after, node.dims(0)[d])) {
+      if (open) continue;
+      cuts_last = true;
+    }
     if ((as_int(before) && int_value(before) < 0) || (as_int(after) && int_value(after) < 0)) {
       auto less = [](const Expr& pad) { return as_int(pad) ? std::max<int64_t>(-int_value(pad), 0) : 0; };
       begin.push_back(less(before));
@@ -257,14 +269,18 @@ Values pad(const Node& node) {
     }
     if (!open) width[d] = {int_value(before), int_value(after)};
   }
-  Value value = node.in(0);
-  if (!cut.empty())
-    value = emit("strided_slice", {value},
-                 make<relay::StridedSliceAttrs>(begin, end, Ints(cut.size(), 1), std::string("end"),
-                                                std::optional<Ints>(cut)));
-  const std::string mode = node.text("mode", "constant");
-  if (open || mode == "wrap") return {padded_axes(node, value, pads, mode, fill)};
-  return {emit("nn.pad", {value, fill}, make<relay::PadAttrs>(width, mode))};
+  const auto without_ends = [&](const Value& value) {
+    if (cut.empty()) return value;
+    return emit("strided_slice", {value},
+                make<relay::StridedSliceAttrs>(begin, end, Ints(cut.size(), 1), std::string("end"),
+                                               std::optional<Ints>(cut)));
+  };
+  const auto padded = [&](const Value& value) {
+    return emit("nn.pad", {value, fill}, make<relay::PadAttrs>(width, mode));
+  };
+  if (cuts_last) return {without_ends(padded(node.in(0)))};
+  const Value value = without_ends(node.in(0));
+  return {open || mode == "wrap" ? padded_axes(node, value, pads, mode, fill) : padded(value)};
 }
 
 Values tile(const Node& node) {

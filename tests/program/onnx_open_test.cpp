@@ -156,6 +156,28 @@ TEST(OnnxOpenPrograms, SlicesAndPadsOfOpenAxes) {
   expect_as_interpreted(with({node("TopK", {"x", "half"}, {"y", ""}, integer("axis", 1))}), sizes);
 }
 
+/// What one side of a pad cuts off is of what the other adds, where there is nothing else.
+TEST(OnnxOpenPrograms, PadsThatCutOffMoreThanThereIs) {
+  const std::string x = input_of("x", {"b", "n"}), pad = node("Pad", {"x", "pads"}, {"y"});
+  Build front({{ints("pads", {0, 2, 0, -2}), pad}, x}), back({{ints("pads", {0, -2, 0, 3}), pad}, x});
+  // As many rows of zeros more as there are.
+  Build rows({{node("Shape", {"x"}, {"shape"}), ints("zero", {0}), ints("one", {1}),
+               node("Slice", {"shape", "zero", "one"}, {"b"}), ints("others", {2, 0, -2}),
+               node("Concat", {"b", "others"}, {"pads"}, integer("axis", 0)), pad},
+              x});
+  auto row = [](const std::vector<float>& values) {
+    return tensor_of<float>(values, {1, static_cast<int64_t>(values.size())}, kFloat32);
+  };
+  auto padded = [](Build& build, const Tensor& of) { return build.at(std::vector<Tensor>{of}); };
+  expect_equal(padded(front, row({})), {row({})});
+  expect_equal(padded(front, row({7})), {row({0})});
+  expect_equal(padded(front, row({7, 8, 9})), {row({0, 0, 7})});
+  expect_equal(padded(back, row({})), {row({0})});
+  expect_equal(padded(back, row({7})), {row({0, 0})});
+  expect_equal(padded(rows, row({7})), {tensor_of<float>({0, 0}, {2, 1}, kFloat32)});
+  EXPECT_EQ(padded(rows, row({}))[0].shape(), (Shape{2, 0}));
+}
+
 TEST(OnnxOpenPrograms, FirstFewOfOpenRows) {
   for (int64_t k : {1, 3, 40})
     for (int64_t largest : {0, 1}) {
