@@ -10,13 +10,15 @@ namespace {
 constexpr size_t kMostChoices = 8;
 }  // namespace
 
-bool Choices::next() {
+bool Choices::next(std::string unclear) {
   if (asked_ == made_.size()) {
     if (asked_ == kMostChoices)
       fail("more than {} branches give tensors of different ranks, by dimensions that are open",
            kMostChoices);
     made_.push_back(false);
   }
+  unclear_.resize(std::max(unclear_.size(), made_.size()));
+  unclear_[asked_] = std::move(unclear);
   return made_[asked_++];
 }
 
@@ -67,11 +69,7 @@ void Choices::lead_through(FunctionRef<void()> attempt) {
     made_.assign(found.begin(), found.begin() + static_cast<std::ptrdiff_t>(i));
     made_.push_back(true);
     do {
-      if (leads_through(attempt))
-        fail(
-            "a branch gives tensors of different ranks, by a dimension that is open, and the model goes on "
-            "with "
-            "both; give the dimension's size");
+      if (leads_through(attempt)) fail("{}", unclear_[i]);
     } while (advance(i + 1));
   }
   if (std::find(found.begin(), found.end(), false) == found.end()) return;

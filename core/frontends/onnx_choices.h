@@ -1,12 +1,14 @@
-// Branches that lead on by one of their sides alone.
+// Branches, and results of several ranks, of which one alone leads on.
 //
 // PyTorch writes squeeze(x) as If(x.shape[-1] == 1, Squeeze, Identity), whose sides differ in rank: what
 // follows is written for one of them. Of a dimension that is open nothing tells which, so the import tries.
+// So it does with a squeeze of whatever is 1, and with indices that name any number of axes.
 // And a model that switches by a value, 16 kHz or 8 kHz, may have a side that the sizes it is compiled for
 // do not fit: where nothing else leads on, such a side is left out, and a run that takes it is refused.
 #pragma once
 
 #include <exception>
+#include <string>
 #include <vector>
 
 #include "core/support/node.h"
@@ -15,8 +17,9 @@ namespace lathe::onnx {
 
 class Choices {
  public:
-  /// The side of the next such branch: whether its condition is taken to hold.
-  bool next();
+  /// The side of the next such branch: whether its condition is taken to hold. `unclear`: what is wrong where
+  /// both lead on.
+  bool next(std::string unclear = kBranch);
   /// So many have been made.
   size_t made() const { return asked_; }
   /// Whether a side that cannot be imported may be left out.
@@ -28,11 +31,16 @@ class Choices {
   void lead_through(FunctionRef<void()> attempt);
 
  private:
+  static constexpr const char* kBranch =
+      "a branch gives tensors of different ranks, by a dimension that is open, and the model goes on with "
+      "both; give the dimension's size";
+
   std::exception_ptr find_way(FunctionRef<void()> attempt);
   bool leads_through(FunctionRef<void()> attempt);
   bool advance(size_t fixed);
 
   std::vector<bool> made_;
+  std::vector<std::string> unclear_;  // of each that is made
   size_t asked_ = 0;
   bool leaves_out_ = false;
 };

@@ -98,28 +98,30 @@ Values flatten(const Node& node) {
   return {reshape_to(node.in(0), {simplify(rows), simplify(columns)})};
 }
 
-/// `value`, of which none of these axes has one element: the run checks it.
-Value without_ones(const Value& value, const Ints& axes) {
+/// The axes of one element, and those that may have one and are kept, because `keeper` does.
+struct Ones {
+  Ints axes, kept;
+  const char* keeper = nullptr;
+};
+
+/// `value`, of which none of the axes that are kept has one element: the run checks it.
+Value with_kept_axes(const Value& value, const Ones& ones) {
   Value result = value;
-  for (int64_t axis : axes) {
+  for (int64_t axis : ones.kept) {
     const Expr dim = dims_of(value)[static_cast<size_t>(axis)];
     const Value longer = emit("not_equal", {number_of(dim), scalar(kInt64, 1)});
-    result =
-        emit("require", {result, longer},
-             make<relay::RequireAttrs>(fmt::format(
-                 "dimension {} is 1: the squeeze would drop it, and the rank that the file states keeps it",
-                 relay::print(dim))));
+    result = emit(
+        "require", {result, longer},
+        make<relay::RequireAttrs>(fmt::format("dimension {} is 1: the squeeze would drop it, and {} keeps it",
+                                              relay::print(dim), ones.keeper)));
   }
   return result;
 }
 
-/// The axes of one element. Of those that may have one, all are taken or none, as the result's rank says that
-/// the file states.
-struct Ones {
-  Ints axes, kept;
-};
+/// Of those that may have one element all are dropped or none, where the rank that the file states of the
+/// result says so; else those that lead on.
 Ones ones_of(const Node& node) {
-  Ones ones;
+  Ones ones{.keeper = "what follows"};
   Ints open;
   for (int64_t d = 0; d < node.rank(0); ++d) {
     const Expr& dim = node.dims(0)[static_cast<size_t>(d)];
@@ -130,21 +132,26 @@ Ones ones_of(const Node& node) {
   }
   if (open.empty()) return ones;
   const int64_t most = node.rank(0) - static_cast<int64_t>(ones.axes.size());
-  const int64_t result = node.stated_rank().value_or(-1);
-  if (result == most) return {ones.axes, open};
-  if (result != most - static_cast<int64_t>(open.size()))
-    node.reject(
-        "which sizes are 1 must be known when the model is compiled, where no axes are named and the "
-        "result's rank, if the file states it, does not tell; {} is open",
-        relay::print(node.dims(0)[static_cast<size_t>(open[0])]));
-  ones.axes.insert(ones.axes.end(), open.begin(), open.end());
+  const int64_t least = most - static_cast<int64_t>(open.size());
+  const std::optional<int64_t> stated = node.stated_rank();
+  if (stated == most) return {ones.axes, open, "the rank that the file states"};
+  const std::string unclear = fmt::format(
+      "which sizes are 1 must be known when the model is compiled, where no axes of a Squeeze are named and "
+      "neither what follows nor the rank of its result, if the file states it, tells; {} is open",
+      relay::print(node.dims(0)[static_cast<size_t>(open[0])]));
+  for (int64_t axis : open) {
+    const bool drops = stated == least || OpenDimensions::current()->choices().next(unclear);
+    (drops ? ones.axes : ones.kept).push_back(axis);
+  }
+  const int64_t result = node.rank(0) - static_cast<int64_t>(ones.axes.size());
+  if (stated && result != *stated) node.reject("{}", unclear);
   std::sort(ones.axes.begin(), ones.axes.end());
   return ones;
 }
 
 Values squeeze(const Node& node) {
   if (is_told_by_run(node, 1)) return {without_axes(node, node.in(0), RunAxes(node, 1, node.rank(0)))};
-  Ones dropped{node.has(1) ? node.ints_in(1) : node.ints("axes", {}), {}};
+  Ones dropped{.axes = node.has(1) ? node.ints_in(1) : node.ints("axes", {})};
   for (int64_t& axis : dropped.axes) axis = node.axis(axis, node.rank(0));
   if (dropped.axes.empty()) dropped = ones_of(node);
   std::vector<Expr> to;
@@ -156,7 +163,7 @@ Values squeeze(const Node& node) {
       node.reject("axis {} has {} elements", d, relay::print(dim));
   }
   if (!has_open_dims(node.in(0))) return {reshape_to(node.in(0), to)};
-  return {emit("squeeze", {without_ones(node.in(0), dropped.kept)},
+  return {emit("squeeze", {with_kept_axes(node.in(0), dropped)},
                make<relay::SqueezeAttrs>(std::optional<Ints>(dropped.axes)))};
 }
 

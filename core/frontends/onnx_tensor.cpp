@@ -76,16 +76,20 @@ void require_tuples(const Node& node) {
 }
 
 /// How many axes the indices of a GatherND name, of which the batch is none, where their own dimension does
-/// not say it: what the result's rank leaves, or the one axis that there is.
+/// not say it: what the result's rank leaves, or the one axis that there is; else what leads on.
 int64_t named_axes(const Node& node, int64_t batch) {
   const int64_t most = node.rank(0) - batch;
   if (most == 1) return 1;
   const std::optional<int64_t> result = node.stated_rank();
-  if (!result)
-    node.reject(
+  if (!result) {
+    const std::string unclear = fmt::format(
         "how many axes its indices name must be known when the model is compiled, since the result's rank "
-        "follows from it, which the file does not state; they are of type {}",
+        "follows from it, which the file does not state, nor does what follows tell; they are of type {}",
         relay::print(node.in(1)->checked_type));
+    int64_t axes = most;
+    while (axes > 1 && OpenDimensions::current()->choices().next(unclear)) --axes;
+    return axes;
+  }
   const int64_t axes = node.rank(1) - 1 + most - *result;
   if (axes < 1 || axes > most)
     node.reject("a result of rank {} for data of rank {} and indices of rank {}", *result, node.rank(0),

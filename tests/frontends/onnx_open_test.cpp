@@ -370,6 +370,34 @@ TEST(OnnxOpen, SqueezesToTheRankThatTheFileStates) {
   EXPECT_EQ(run_at(large, {{"x", {3, 1, 4}}})[0].shape(), (Shape{3, 4}));
 }
 
+/// Of a result of which the file states nothing.
+TEST(OnnxOpen, RanksThatWhatFollowsTells) {
+  const auto model = [](const std::string& made, const std::string& perm, const std::string& inputs) {
+    return Model{{made, node("Transpose", {"z"}, {"y"}, perm)}, inputs};
+  };
+  const std::string squeeze = node("Squeeze", {"x"}, {"z"}), x = input_of("x", {"n", "1", "m"});
+  const Model kept = model(squeeze, integers("perm", {1, 0}), x);
+  expect_same_at(kept, {{{"x", {3, 1, 4}}}, {{"x", {2, 1, 5}}}});
+  EXPECT_THAT(thrown_by([&] {
+                run_at(open_model(kept), {{"x", {3, 1, 1}}});
+              }),
+              HasSubstr("dimension m is 1: the squeeze would drop it, and what follows keeps it"));
+  EXPECT_THAT(thrown_by([&] { open_model(model(squeeze, integers("perm", {0}), x)); }),
+              HasSubstr("which sizes are 1 must be known when the model is compiled"));
+  const Model dropped = model(squeeze, integers("perm", {0}), input_of("x", {"n", "1", "4"}));
+  expect_same_at(dropped, {{{"x", {1, 1, 4}}}});
+  EXPECT_THROW(run_at(open_model(dropped), {{"x", {2, 1, 4}}}), Error);
+
+  const std::string gather = node("GatherND", {"x", "at"}, {"z"}),
+                    both = input_of("x", {"n", "m", "k"}) + input_of("at", {"p", "w"}, kInt);
+  const auto at = [](int64_t width) { return Shapes{{"x", {3, 4, 5}}, {"at", {2, width}}}; };
+  const Model pairs = model(gather, integers("perm", {1, 0}), both),
+              single = model(gather, integers("perm", {2, 1, 0}), both);
+  expect_same_at(pairs, {at(2)});
+  expect_same_at(single, {at(1)});
+  EXPECT_THROW(run_at(open_model(pairs), at(1)), Error);
+}
+
 TEST(OnnxOpen, DiagonalsOfTwoDimensions) {
   const Model model{{node("Einsum", {"x"}, {"y"}, text("equation", "ibi->bi"))},
                     input_of("x", {"n", "b", "m"})};
