@@ -1,5 +1,7 @@
 // ONNX models of open sizes, and of sizes that their values tell: one build, run at several, gives what the
 // interpreter gives.
+#include <cmath>
+
 #include "tests/program/onnx_build.h"
 #include "tests/thrown_by.h"
 

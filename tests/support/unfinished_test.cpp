@@ -1,5 +1,6 @@
 #include "core/support/unfinished.h"
 
+#include <fmt/core.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
 
