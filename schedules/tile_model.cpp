@@ -183,8 +183,8 @@ class Model {
     return conflicting_lines(target_, addresses);
   }
 
-  /// Accumulators, the operand with fewest vectors held, one more for the others, and one for products of
-  /// pairs before they are added.
+  /// Accumulators, the operand with fewest vectors held, one more for the others, one for products of pairs
+  /// before they are added, and those for functions of the sums.
   int64_t registers(const std::vector<int64_t>& sizes) const {
     int64_t held = INT64_MAX;
     for (const Operand& operand : reduction_.operands) held = std::min(held, loads(operand, sizes));

@@ -344,10 +344,6 @@ void tell_what_is_known(tuner::Session& session, const TuneRequest& request,
           (!request.device || known.device == *request.device) &&
           known.relative_error <= request.max_relative_error)
         if (auto trace = schedule::readable_trace(known.trace)) session.know(i, *trace, known.seconds);
-    // An earlier life of this job tried them, and some in vain: once more they would be no trials, but would
-    // be counted as such.
-    for (const db::KnownCandidate& known : store.candidates(rows.job, rows.workloads[i], rows.target))
-      if (known.tried) session.pass_over(i, known.program);
     if (!request.suggested.empty())
       for (const schedule::Trace& trace : request.suggested[i]) session.suggest(i, trace);
     else if (history.empty())
@@ -355,6 +351,14 @@ void tell_what_is_known(tuner::Session& session, const TuneRequest& request,
     untuned.suggest(tasks[i], session, i);
   }
   if (auto known = store.latest_cost_model(rows.target)) session.know_model(known->model);
+}
+
+/// What an earlier life of the job tried, some of it in vain: once more it would be no trial, but would be
+/// counted as one.
+void pass_over_what_was_tried(tuner::Session& session, const JobRows& rows, db::Reader& store) {
+  for (size_t i = 0; i < rows.workloads.size(); ++i)
+    for (const db::KnownCandidate& known : store.candidates(rows.job, rows.workloads[i], rows.target))
+      if (known.tried) session.pass_over(i, known.program);
 }
 
 JobCheckpoint job_checkpoint(const JobRows& rows, const tuner::RoundCheckpoint& round) {
@@ -391,13 +395,15 @@ TuneResult run_tune_job(const TuneRequest& request, std::span<const tuner::Task>
   if (!session) {
     // What was submitted before any checkpoint, if the job had an earlier life, counts too.
     drain(static_cast<JobId>(rows.job), farm, measurer.patience(), stop);
+    const int64_t ended = store.job_progress(rows.job).ended();
     if (request.trials > 0) {  // 0: no limit
       // Of the budget of all lives together; a restored session counts its own.
-      options.trials = request.trials - store.job_progress(rows.job).ended();
+      options.trials = request.trials - ended;
       searches = options.trials > 0;
     }
     session = new_session();
     tell_what_is_known(*session, request, tasks, rows, store);
+    if (ended > 0) pass_over_what_was_tried(*session, rows, store);
   }
   double kept_seconds = 0;  // of searching, with the checkpoints
   if (searches)

@@ -12,8 +12,8 @@ namespace lathe {
 /// (remove_unfinished()), unless it was given the name to stay by.
 class Unfinished {
  public:
-  /// `make` makes it, and returns its path. Throws what that throws. REQUIRES, of `make` and of `rename`
-  /// below: they begin and finish nothing else.
+  /// `make` makes it, or names what will be made, and returns its path. Throws what that throws. REQUIRES,
+  /// of `make` and of `rename` below: they begin and finish nothing else.
   explicit Unfinished(const std::function<std::string()>& make);
   ~Unfinished();
   Unfinished(const Unfinished&) = delete;
