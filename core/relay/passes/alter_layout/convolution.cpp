@@ -75,16 +75,23 @@ bool may_transform(const ConvAttrs& a, const Ints& kernel, int64_t channels, int
   return kernel[2] == 3 && kernel[3] == 3 && !dilates && channels > lanes;
 }
 
-/// How wide the rows of results are; where that is open, for a typical extent, which deep layers see a part
-/// of.
-int64_t width_of(const Call& e) {
-  const lathe::Expr& width = e.checked_type.as<TensorType>()->shape.back();
+/// An extent of a result; where that is open, a typical one, which deep layers see a part of.
+int64_t typical_extent(const lathe::Expr& extent) {
   VarMap sizes;
-  post_order(width, [&](const NodeRef& node) {
+  post_order(extent, [&](const NodeRef& node) {
     if (const auto* dim = node.as<lathe::VarNode>()) sizes[dim] = lathe::Expr(kTypicalDim);
   });
-  const lathe::Expr known = simplify(substitute(width, sizes));
+  const lathe::Expr known = simplify(substitute(extent, sizes));
   return as_int(known) ? *as_int(known) : 0;
+}
+
+/// How wide the rows of results are.
+int64_t width_of(const Call& e) { return typical_extent(e.checked_type.as<TensorType>()->shape.back()); }
+
+/// Whether it is a matrix product of channels and places, where all rows of an image are one.
+bool is_product_of_places(const ConvAttrs& a, const Ints& kernel) {
+  const bool strides = std::any_of(a.strides.begin(), a.strides.end(), [](int64_t s) { return s != 1; });
+  return kernel[2] == 1 && kernel[3] == 1 && !strides && is_unpadded(a);
 }
 
 /// Vectors along rows of NCHW; strides and products of several channels at once do not allow them.
@@ -99,19 +106,25 @@ double lanes_in_rows(const BlockedGraph& graph, const Channels& c, int64_t width
 }
 
 /// Whether vectors along the rows of results take clearly fewer lanes than blocks of channels, filled up; for
-/// data in blocks so many fewer that it may be turned.
+/// data in blocks so many fewer that it may be turned. Products that need not be turned either way are worth
+/// it for a little less, and for more channels than a block.
 bool rows_fill_vectors(const BlockedGraph& graph, const Call& e, const Channels& c) {
-  constexpr double kClearly = 1.3, kThanTransformed = 1.8;
+  constexpr double kClearly = 1.3, kThanTransformed = 1.8, kUnturned = 1.2;
   constexpr double kTurning = 80;  // of an element, in lanes of products
-  const int64_t width = width_of(e);
-  if (width == 0 || c.out > graph.blocks.lanes()) return false;
-  const double in_rows = lanes_in_rows(graph, c, width),
-               in_blocks = static_cast<double>(graph.blocks.lanes_paid(c.out));
   const Ints kernel = constant_shape(*tensor_type_of(e.args[1]));
-  const bool transforms = may_transform(attrs_as<ConvAttrs>(e.attrs), kernel, c.in, graph.blocks.lanes());
-  if (in_blocks < (transforms ? kThanTransformed : kClearly) * in_rows) return false;
-  const double less = static_cast<double>(kernel[2] * kernel[3]) * (in_blocks - in_rows);
-  return !graph.found(e.args[0]).block || less > kTurning;
+  const auto& a = attrs_as<ConvAttrs>(e.attrs);
+  const bool in_blocks = graph.found(e.args[0]).block;
+  const bool as_product = !in_blocks && is_product_of_places(a, kernel);
+  const auto& shape = e.checked_type.as<TensorType>()->shape;
+  const int64_t width = width_of(e) * (as_product ? typical_extent(shape[2]) : 1);
+  if (width == 0 || (c.out > graph.blocks.lanes() && !as_product)) return false;
+  const double of_rows = lanes_in_rows(graph, c, width),
+               of_blocks = static_cast<double>(graph.blocks.lanes_paid(c.out));
+  const bool transforms = may_transform(a, kernel, c.in, graph.blocks.lanes());
+  const double least = transforms ? kThanTransformed : as_product ? kUnturned : kClearly;
+  if (of_blocks < least * of_rows) return false;
+  const double less = static_cast<double>(kernel[2] * kernel[3]) * (of_blocks - of_rows);
+  return !in_blocks || less > kTurning;
 }
 
 /// The block of bytes that the data is multiplied in by tile registers; else 0.
