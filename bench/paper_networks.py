@@ -4,6 +4,9 @@ usage: paper_networks.py FOLDER [NAME ...]    needs python3-torch
 
 Images and volumes: mixer convmixer replk hrnet esrgan diffusion_unet vqvae bifpn unet3d yolo lin_att ghost res2net cbam_fcn stn
 Sounds, sequences, points and graphs: whisper_enc conformer wavenet dlrm nerf wav2vec crnn gcn perceiver t5_rel tcn_gru
+Images whose places are mixed in other ways: van focal hornet xcit restormer nafnet involution mobilevit cost_volume raft dit
+  u2net pixel_cnn
+Sounds, series and tables: hifigan encodec conv_tasnet ecapa dual_path demucs retention n_beats tab_net flow fourier sincnet
 
 All of them without names. Each is of seed 5, whatever others are made. Files that are there stay. The paths are printed.
 Exit code 2: bad usage.
@@ -13,10 +16,12 @@ import sys
 import warnings
 
 import image_networks
+import mixing_networks
 import sequence_networks
+import signal_networks
 import torch
 
-NETWORKS = image_networks.NETWORKS | sequence_networks.NETWORKS
+NETWORKS = image_networks.NETWORKS | sequence_networks.NETWORKS | mixing_networks.NETWORKS | signal_networks.NETWORKS
 
 
 def export(name, path):
