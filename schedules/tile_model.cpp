@@ -121,6 +121,7 @@ class Model {
       if (product(sizes) > std::max<int64_t>(target_.vector_registers, tile_rate_ > 0 ? kMostTiled : 0))
         break;
       if (reduction_.fits[variables_[position]] == Fit::kExact && extent % size != 0) continue;
+      if (is_part_of_panel(variables_[position], size)) continue;
       enumerate(position + 1, sizes);
     }
     sizes[position] = 1;
@@ -143,6 +144,16 @@ class Model {
     for (size_t i = 0; i < last; ++i)
       if (sizes[i] > 1 && is_position(variables_[i])) return true;
     return false;
+  }
+
+  /// Panels of weights for few rows are laid out for tiles as wide: of fewer vectors these would leave out
+  /// part of each line of a panel, and come back for it later.
+  bool is_part_of_panel(size_t variable, int64_t size) const {
+    const int64_t vectors = reduction_.run / vector_width(reduction_, target_);
+    const bool in_panels =
+        vectors > 1 && vectors <= kPanelVectors && reduction_.run < reduction_.extents[reduction_.vector];
+    return variable == reduction_.vector && in_panels && vectors != size &&
+           reduction_.positions() <= kPanelRows;
   }
 
   int64_t product(const std::vector<int64_t>& sizes) const {

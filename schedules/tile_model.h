@@ -15,6 +15,10 @@ int64_t row_width(int64_t extent, const Target& target);
 /// The lanes a reduction is vectorized with; 1 when it is not worth it.
 int64_t vector_width(const VectorReduction& reduction, const Target& target);
 
+/// Vectors of a panel of weights for one row or two, half of them for up to kPanelRows: enough chains of
+/// additions for the latency of each.
+inline constexpr int64_t kPanelVectors = 8;
+
 /// A register tile: how many values of each tiled variable one execution of the reduction loops computes.
 struct RegisterTile {
   std::vector<int64_t> sizes;  // by position in the list of tiled variables

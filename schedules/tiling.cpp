@@ -205,17 +205,17 @@ class Model {
   }
 
   /// Places that a step of the tile's reduction reads weights from, each place going on from there: vectors
-  /// beside each other in a row are one.
+  /// beside each other in a row, or in a panel, are one.
   double streams(const Tiling& tiling) const {
+    const int64_t beside = std::max<int64_t>(reduction_.run / vector_width(reduction_, target_), 1);
     double most = 1;
     for (size_t o = 0; o < bytes_.size(); ++o) {
       if (!reduction_.is_weight(o)) continue;
       double count = 1;
       for (size_t i = 0; i < variables_.size(); ++i) {
-        const bool in_a_row =
-            variables_[i] == reduction_.vector && reduction_.run == reduction_.extents[variables_[i]];
-        if (reduction_.operands[o].uses[variables_[i]] && !in_a_row)
-          count *= static_cast<double>(tiling.sizes[i]);
+        const int64_t of_one = variables_[i] == reduction_.vector ? beside : 1;
+        if (reduction_.operands[o].uses[variables_[i]])
+          count *= static_cast<double>((tiling.sizes[i] + of_one - 1) / of_one);
       }
       most = std::max(most, count);
     }

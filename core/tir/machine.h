@@ -113,6 +113,10 @@ double dot_rate(const MachineModel& machine, const Target& target, DataType oper
 /// there.
 double l3_rate(const MachineModel& machine);
 
+/// Products of so few rows wait for their weights, each of which is used as often: schedules lay constant
+/// ones out in panels as wide as a tile.
+inline constexpr int64_t kPanelRows = 4;
+
 /// Bytes a cycle that a core has from memory when all of the target's cores read, in so many streams: a
 /// processor fetches ahead for a limited number, and the others wait for each of their lines.
 double memory_rate(const Target& target, double streams = 1);

@@ -228,6 +228,8 @@ void generate_scan(Schedule& schedule, const Target& target, const Policy& polic
 /// The blocks, in their order, that make these weights of float32 of constants of float16: kept as such,
 /// nothing is rounded. None where they are made otherwise.
 std::vector<BlockHandle> widening_of_constant(Schedule& schedule, const tir::Buffer& weights);
+/// The block that lays a constant out anew as `weights`, element by element, where one does.
+std::optional<BlockHandle> copying_of_constant(Schedule& schedule, const tir::Buffer& weights);
 /// Samples whether what these blocks write is kept in half precision; `preferred`: the heuristic choice.
 /// REQUIRES: they write float32.
 void sample_half_storage(Schedule& schedule, const std::vector<BlockHandle>& blocks, bool preferred,

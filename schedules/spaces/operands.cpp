@@ -294,6 +294,45 @@ bool pays_packing_rows(const Block& block, const Reading& reading, const Target&
   return conflicting_lines(target, addresses) > kRows / 2;
 }
 
+/// How often `block` multiplies each element of what it reads of `buffer`.
+int64_t products_of_each(const Block& block, const Buffer& buffer) {
+  const Region& read = *std::find_if(block.reads.begin(), block.reads.end(),
+                                     [&](const Region& r) { return r.buffer == buffer; });
+  int64_t products = 1;
+  for (const BlockIter& iter : block.iters)
+    if (std::none_of(read.ranges.begin(), read.ranges.end(),
+                     [&](const Range& r) { return uses_var(r.min, iter.var.get()); }))
+      products *= int_value(iter.extent);
+  return products;
+}
+
+/// How many columns of a constant that few rows are multiplied by lie beside each other for each place of the
+/// sums: those of a tile, whose weights are then one stream. That comes faster from the caches and from
+/// memory than one for each vector (docs/decisions/127-panels-of-weights.md). Each core has two such panels
+/// or more, and they fill up little.
+int64_t panel_width(int64_t columns, int64_t rows, const Target& target) {
+  constexpr int64_t kFillsUp = 32;  // at most one column of that many
+  const auto fits = [&](int64_t width) {
+    const int64_t panels = (columns + width - 1) / width;
+    return panels >= 2 * target.cores && (panels * width - columns) * kFillsUp <= columns;
+  };
+  int64_t width = kPanelVectors / (rows > 2 ? 2 : 1) * target.lanes();
+  while (width > target.lanes() && !fits(width)) width /= 2;
+  return width;
+}
+
+/// panel_width() where all that vectors are of is constant, and multiplied by few rows; else 0.
+int64_t width_in_panels(const Schedule& s, const Block& block, const std::vector<Reading>& readings,
+                        int64_t columns, const Target& target) {
+  int64_t rows = 1;
+  for (const Reading& reading : readings) {
+    if (!reading.varies) continue;
+    rows = std::max(rows, products_of_each(block, reading.buffer));
+    if (rows > kPanelRows || !is_constant_param(s.func(), reading.buffer)) return 0;
+  }
+  return panel_width(columns, rows, target);
+}
+
 /// prepare_operands() of that reduction, of which variable `last` is that of the output's last dimension.
 bool prepare(Schedule& s, const Ref<Block>& block, size_t last, const Target& target, const Policy& policy) {
   const Var lane = block->iters[last].var;
@@ -330,6 +369,8 @@ bool prepare(Schedule& s, const Ref<Block>& block, size_t last, const Target& ta
   if (groups && !chooses_groups(s, *block, *groups, copied, target, policy)) groups.reset();
   std::vector<bool> stays;
   for (const Reading& reading : readings) stays.push_back(groups && in_place(reading));
+  if (broadcasts && extent >= target.lanes())
+    width = std::max(width, width_in_panels(s, *block, readings, extent, target));
   BlockHandle handle = s.get_block(name);
   std::vector<int64_t> multiples(block->iters.size(), 1);
   multiples[last] = width;

@@ -58,6 +58,21 @@ std::vector<BlockHandle> widening_of_constant(Schedule& schedule, const Buffer& 
   return handles;
 }
 
+std::optional<BlockHandle> copying_of_constant(Schedule& schedule, const Buffer& weights) {
+  const Func& func = schedule.func();
+  if (is_param(func, weights) || !is_constant(func, weights)) return {};
+  std::vector<Ref<Block>> writers = all_blocks(func);
+  std::erase_if(writers, [&](const Ref<Block>& block) { return !writes_buffer(*block, weights.get()); });
+  const Store* store = writers.size() == 1 ? writers[0]->body.as<Store>() : nullptr;
+  const std::function<bool(const Expr&)> is_copied = [&](const Expr& value) {
+    const Select* choice = value.as<Select>();
+    if (choice) return is_copied(choice->if_true) && is_copied(choice->if_false);
+    return value.as<Load>() != nullptr || value.as<FloatImm>() != nullptr;
+  };
+  if (!store || writers[0]->init || !is_copied(store->value)) return {};
+  return schedule.get_block(writers[0]->name);
+}
+
 void sample_half_storage(Schedule& schedule, const std::vector<BlockHandle>& blocks, bool preferred,
                          Decide decide) {
   IntHandle bits = schedule.sample_categorical(

@@ -46,16 +46,16 @@ TiledProblem problem_of(Schedule& schedule, VectorReduction& reduction, const Ta
 }
 
 /// The blocks of constants that make a copy of these weights, which may be kept in half precision: of a
-/// constant where the policy allows to round it, or of one that is of float16, exactly. None where there are
-/// none.
+/// constant, or of its copy in another layout, where the policy allows to round it, or of one that is of
+/// float16, exactly. None where there are none.
 std::vector<BlockHandle> copies_of_weights(const TiledProblem& problem, const Buffer& weights) {
   Schedule& s = problem.schedule;
   if (!pays_as_half(weights->dtype, byte_size(weights), problem.target)) return {};
   std::vector<BlockHandle> widens = widening_of_constant(s, weights);
   if (!widens.empty()) return widens;
-  if (!is_constant_param(s.func(), weights) ||
-      !may_be_half(weights->dtype, byte_size(weights), problem.target, problem.policy))
-    return {};
+  if (!may_be_half(weights->dtype, byte_size(weights), problem.target, problem.policy)) return {};
+  if (const std::optional<BlockHandle> copying = copying_of_constant(s, weights)) return {*copying};
+  if (!is_constant_param(s.func(), weights)) return {};
   const std::vector<Region>& reads = s[problem.block]->reads;
   auto read = std::find_if(reads.begin(), reads.end(), [&](const Region& r) { return r.buffer == weights; });
   return {s.cache_read(problem.block, read - reads.begin(), Scope::kGlobal)};
@@ -215,12 +215,13 @@ void prefetch_weights(const TiledProblem& problem, const VectorReduction& reduct
   Schedule& s = problem.schedule;
   const ConstantWeights weights = constant_weights(problem, reduction);
   if (weights.bytes < static_cast<double>(far_bytes(problem.target))) return;
-  // Of one row there is a load for each product, and nothing to do meanwhile: the processor fetches as far
+  // Few rows have as many products for each load, and nothing to do meanwhile: the processor fetches as far
   // ahead itself, and asking takes the place of a load.
-  const bool one_row = problem.positions == 1;
-  IntHandle ahead = s.sample_categorical({0, 1024, 4096, 16384, 65536}, problem.heuristic({one_row ? 0 : 2}));
+  const bool few_rows = problem.positions <= kPanelRows;
+  IntHandle ahead =
+      s.sample_categorical({0, 1024, 4096, 16384, 65536}, problem.heuristic({few_rows ? 0 : 2}));
   for (LoopHandle loop : terms.rolled()) s.annotate(loop, kPrefetch, ahead);
-  if (!one_row) prefetch_next(problem, weights, tiles, terms, tasks);
+  if (!few_rows) prefetch_next(problem, weights, tiles, terms, tasks);
 }
 
 /// Gives the block that sets the accumulators to their initial value.

@@ -421,6 +421,26 @@ TEST(DefaultTrace, PacksConstantsWhenTheModelIsBuilt) {
   EXPECT_EQ(tir::constant_shape(parts.prologue->params.back()), (std::vector<int64_t>{3, 1, 7, 16}));
 }
 
+/// A tile of few rows reads one stream of weights; each of two cores has two panels, and they fill up little.
+TEST(DefaultTrace, PacksConstantsForFewRowsInPanels) {
+  auto packed = [](int64_t m, int64_t n) {
+    tir::Func func =
+        tir::with_constant_params(product({.batch = 1, .m = m, .n = n, .transpose_y = true}, kFloat32), 2);
+    tir::Func scheduled = replay(default_trace(func, avx512_target()), func);
+    SCOPED_TRACE(tir::print(scheduled));
+    expect_same_results(func, scheduled);
+    return tir::constant_shape(tir::split_prologue(scheduled).prologue->params.back());
+  };
+  using Shape = std::vector<int64_t>;
+  EXPECT_EQ(packed(1, 1024), (Shape{8, 1, 7, 128}));
+  EXPECT_EQ(packed(1, 1000), (Shape{8, 1, 7, 128}));
+  EXPECT_EQ(packed(1, 256), (Shape{4, 1, 7, 64}));
+  EXPECT_EQ(packed(1, 203), (Shape{13, 1, 7, 16}));
+  EXPECT_EQ(packed(2, 1024), (Shape{8, 1, 7, 128}));
+  EXPECT_EQ(packed(4, 1024), (Shape{16, 1, 7, 64}));
+  EXPECT_EQ(packed(5, 1024), (Shape{64, 1, 7, 16}));
+}
+
 TEST(DefaultTrace, FitsEveryProgram) {
   for (uint32_t seed = 1; seed <= 150; ++seed) {
     tir::Func func = tir::random_func(seed);

@@ -248,25 +248,28 @@ TEST(Tilings, WhatIsNotCutPaysForWhatItShares) {
   EXPECT_GT(product(parts(window, target)), 1) << "one core would do it all";
 }
 
-/// Blocks of packed columns are streams of their own; columns side by side in a row are one.
+/// Blocks of packed columns are streams of their own; columns side by side in a row, or in a panel, are one.
+/// A tile is as wide as a panel.
 TEST(Tilings, ReadNoMoreStreamsThanTheProcessorFollows) {
-  auto columns_of = [](bool packed, double streams) {
+  auto columns_of = [](int64_t packed, double streams) {
     tir::FuncBuilder f;
     using Shape = std::vector<Expr>;
     tir::Buffer x = f.input("x", {1, 1280}, kFloat32),
-                w = f.input("w", packed ? Shape{63, 1280, 16} : Shape{1280, 1008}, kFloat32);
+                w = f.input("w", packed ? Shape{1008 / packed, 1280, packed} : Shape{1280, 1008}, kFloat32);
     tir::Buffer c = f.reduce("dense", {1, 1008}, {1280}, tir::Combiner::kSum, [&](tir::Vars i, tir::Vars r) {
       const Expr n = i[1];
       return load(x, {i[0], r[0]}) *
-             load(w, packed ? Shape{floordiv(n, 16), r[0], floormod(n, 16)} : Shape{r[0], n});
+             load(w, packed ? Shape{floordiv(n, packed), r[0], floormod(n, packed)} : Shape{r[0], n});
     });
     Target target = avx512_target();
     set_machine(target, {{"streams", streams}}, {});
     return tilings(main_of(f.finish("dense", {c})), target)[0].sizes.back();
   };
-  EXPECT_LE(columns_of(true, 7), 7);
-  EXPECT_EQ(columns_of(true, 32), 8) << "two a cycle, for four cycles";
-  EXPECT_EQ(columns_of(false, 7), 8);
+  EXPECT_LE(columns_of(16, 7), 7);
+  EXPECT_EQ(columns_of(16, 32), 8) << "two a cycle, for four cycles";
+  EXPECT_EQ(columns_of(0, 7), 8);
+  EXPECT_EQ(columns_of(48, 7), 3);
+  EXPECT_EQ(columns_of(112, 1), 7);
 }
 
 }  // namespace

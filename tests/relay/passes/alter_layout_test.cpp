@@ -195,9 +195,9 @@ TEST(AlterLayout, ResultsOfGroupsFillVectors) {
 
 TEST(AlterLayout, WeightsOfADenseLayerFollowTheBlocksOfAFlattenedImage) {
   for (const char* flatten : {"nn.batch_flatten", "reshape"}) {
-    Net n({2, 8, 3, 5});
+    Net n({5, 8, 3, 5});
     Expr x = n.relu(n.conv(n.data(), 16, 3));
-    x = std::string_view(flatten) == "reshape" ? typed_call("reshape", {x}, make<ReshapeAttrs>(Ints{2, 240}))
+    x = std::string_view(flatten) == "reshape" ? typed_call("reshape", {x}, make<ReshapeAttrs>(Ints{5, 240}))
                                                : typed_call(flatten, {x});
     Ref<Function> f = altered(n.main(typed_call("nn.dense", {x, n.weight({24, 240})})), 8);
     EXPECT_EQ(count(f, "layout_transform"), 1) << flatten;  // at the input
@@ -217,7 +217,7 @@ const TensorType& weight_type(const Ref<Function>& function, std::string_view op
 
 TEST(AlterLayout, EightBitsAndBfloat16GroupTheInputChannels) {
   for (DataType type : {kInt8, kBFloat16}) {
-    Net n({1, 3, 6, 6});
+    Net n({5, 3, 6, 6});
     auto narrow = [&](const Expr& e) { return typed_call("cast", {e}, make<CastAttrs>(type)); };
     auto attrs = make<ConvAttrs>(Ints{}, Ints{1, 1}, Ints{}, int64_t{1}, std::optional<int64_t>(), Ints{},
                                  std::string(), std::string(), std::string(),
@@ -458,12 +458,20 @@ TEST(AlterLayout, KeepsWhatHasNoBlock) {
 }
 
 TEST(AlterLayout, PacksDense) {
-  Net n({2, 6});
+  Net n({5, 6});
   Expr x = typed_call("nn.dense", {n.data(), n.weight({32, 6})});
   x = typed_call("nn.dense", {n.relu(x), n.weight({24, 32})});
   Ref<Function> f = altered(n.main(x), 16);
   EXPECT_EQ(count(f, "nn.contrib_dense_pack"), 1);  // schedules pack 24 units, in parts of vectors
   EXPECT_EQ(count(f, "nn.dense"), 1);
+}
+
+TEST(AlterLayout, LeavesConstantsForFewRowsToSchedules) {
+  for (int64_t rows : {1, 4, 5}) {
+    Net n({rows, 6});
+    Ref<Function> f = altered(n.main(typed_call("nn.dense", {n.data(), n.weight({32, 6})})), 16);
+    EXPECT_EQ(count(f, "nn.dense"), rows <= 4);
+  }
 }
 
 TEST(AlterLayout, ConstantsOfAnyTypeMoveByCopy) {

@@ -3,6 +3,7 @@
 
 #include "core/relay/analysis/call_type.h"
 #include "core/relay/passes/alter_layout/blocked_graph.h"
+#include "core/tir/machine.h"
 
 namespace lathe::relay {
 namespace {
@@ -32,6 +33,16 @@ std::optional<std::pair<Expr, Expr>> flattened_in_blocks(BlockedGraph& graph, co
                    typed_constant(moved.reshaped({rows, columns}))};
 }
 
+bool has_few_rows(const Call& e) {
+  const auto& shape = e.checked_type.as<TensorType>()->shape;
+  int64_t rows = 1;
+  for (size_t d = 0; d + 1 < shape.size(); ++d) {
+    if (!as_int(shape[d])) return false;
+    rows *= *as_int(shape[d]);
+  }
+  return rows <= kPanelRows;
+}
+
 }  // namespace
 
 Blocked pack_dense(BlockedGraph& graph, const Ref<Call>& e) {
@@ -39,9 +50,11 @@ Blocked pack_dense(BlockedGraph& graph, const Ref<Call>& e) {
   const DenseAttrs& a = ops::attrs_as<DenseAttrs>(e->attrs);
   if (!weight || !has_constant_shape(*weight) || !a.weight_layout.empty()) return {};
   std::optional<std::pair<Expr, Expr>> flattened = flattened_in_blocks(graph, *e);
-  // Whole vectors of whole groups of products; schedules pad what is not, and pack it themselves.
+  // Whole vectors of whole groups of products; schedules pad what is not, and pack it themselves. So they do
+  // constants that few rows are multiplied by, in panels as wide as their tiles.
   int64_t lanes = graph.blocks.lanes(), products = products_at_once(*e);
-  if (int_value(weight->shape[0]) % lanes != 0 || int_value(weight->shape[1]) % products != 0) {
+  const bool in_panels = has_few_rows(*e) && graph.visit(e->args[1]).as<Constant>();
+  if (in_panels || int_value(weight->shape[0]) % lanes != 0 || int_value(weight->shape[1]) % products != 0) {
     if (!flattened) return {};
     return {typed_call("nn.dense", {flattened->first, flattened->second}, e->attrs)};
   }
