@@ -18,11 +18,18 @@ namespace lathe {
 namespace {
 
 /// A spinning lock, which a handler may take: whoever else has it is no thread that a handler has
-/// interrupted.
-std::atomic_flag locked = ATOMIC_FLAG_INIT;
+/// interrupted. By the process that holds it: of one that was forked meanwhile the thread is not here that
+/// would give it back, and nothing in its list is this process's to remove. 0: free.
+std::atomic<pid_t> holder = 0;
 
 void lock() noexcept {
-  while (locked.test_and_set(std::memory_order_acquire)) sched_yield();
+  const pid_t self = getpid();
+  for (;;) {
+    pid_t other = 0;
+    if (holder.compare_exchange_strong(other, self, std::memory_order_acquire)) return;
+    if (other != self && holder.compare_exchange_strong(other, self, std::memory_order_acquire)) return;
+    sched_yield();
+  }
 }
 
 class Guard {
@@ -34,7 +41,7 @@ class Guard {
     lock();
   }
   ~Guard() {
-    locked.clear(std::memory_order_release);
+    holder.store(0, std::memory_order_release);
     pthread_sigmask(SIG_SETMASK, &before_, nullptr);
   }
   Guard(const Guard&) = delete;

@@ -2,11 +2,14 @@
 
 #include <fmt/core.h>
 #include <gtest/gtest.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
+#include <future>
 #include <stdexcept>
+#include <thread>
 
 #include "core/support/file.h"
 #include "core/support/temporary_folder.h"
@@ -67,6 +70,30 @@ TEST_F(UnfinishedTest, AllGoesWithTheProcess) {
   EXPECT_TRUE(fs::exists(folder_ / "finished"));
   EXPECT_TRUE(fs::exists(folder_ / "whole"));
   EXPECT_TRUE(fs::exists(folder_ / "path")) << "this process's own folder";
+}
+
+/// A signal may end a child between its fork and what it begins with.
+TEST_F(UnfinishedTest, WaitsForNoThreadThatAForkHasLeftBehind) {
+  std::promise<void> holds, forked;
+  std::thread maker([&] {
+    const Unfinished one([&] {
+      holds.set_value();
+      forked.get_future().wait();
+      return file("one")();
+    });
+  });
+  holds.get_future().wait();
+  const pid_t child = fork();
+  if (child == 0) {
+    alarm(60);  // which ends one that waits
+    remove_unfinished();
+    _exit(0);
+  }
+  forked.set_value();
+  int status = -1;
+  waitpid(child, &status, 0);
+  maker.join();
+  EXPECT_EQ(status, 0);
 }
 
 }  // namespace
