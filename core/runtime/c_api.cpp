@@ -76,10 +76,10 @@ lathe_status guarded(lathe_error* error, lathe_status on_error, Action action) n
     return report(error, LATHE_OK, "");
   } catch (const Misuse& mistake) {
     return report(error, LATHE_INVALID_ARGUMENT, mistake.what());
+  } catch (const lathe::OutOfResources& failure) {
+    return report(error, LATHE_OUT_OF_RESOURCES, failure.what());
   } catch (const lathe::Unfit& unfit) {
     return report(error, LATHE_UNFIT, unfit.what());
-  } catch (const lathe::runtime::OutOfMemory& failure) {
-    return report(error, LATHE_OUT_OF_RESOURCES, failure.what());
   } catch (const Error& failure) {
     return report(error, on_error, failure.what());
   } catch (const std::bad_alloc&) {

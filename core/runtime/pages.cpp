@@ -41,7 +41,7 @@ std::shared_ptr<void> map_aligned(uint64_t bytes, int protection, int flags, int
   const auto refused = [&] {
     const std::string why = std::strerror(errno);
     if (descriptor >= 0) fail("cannot map {} bytes{}: {}", bytes, what, why);
-    throw OutOfMemory(fmt::format("cannot allocate {} bytes{}: {}", bytes, what, why));
+    throw OutOfResources(fmt::format("cannot allocate {} bytes{}: {}", bytes, what, why));
   };
   void* space = mmap(nullptr, reserved, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (space == MAP_FAILED) refused();
@@ -72,7 +72,7 @@ RoomyPages allocate_roomy(int64_t needed, int64_t wished, std::string_view what)
   if (wished > needed) {
     try {
       return {allocate_pages(static_cast<uint64_t>(wished), what), wished};
-    } catch (const OutOfMemory&) {
+    } catch (const OutOfResources&) {
       // What is needed now may be there all the same.
     }
   }

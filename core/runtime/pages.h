@@ -5,19 +5,13 @@
 #include <memory>
 #include <string_view>
 
-#include "core/support/error.h"
+#include "core/support/unfit.h"
 
 namespace lathe::runtime {
 
 inline constexpr uint64_t kHugePage = uint64_t{2} << 20;
 
-/// The system has no more memory.
-class OutOfMemory : public Error {
- public:
-  using Error::Error;
-};
-
-/// Zeroed memory. From 1 MiB on it fills whole huge pages. Throws OutOfMemory, which says what it was for.
+/// Zeroed memory. From 1 MiB on it fills whole huge pages. Throws OutOfResources, which says what it was for.
 std::shared_ptr<void> allocate_pages(uint64_t bytes, std::string_view what = "");
 
 /// The same for what may grow: `bytes` are `wished` where the system has as many, else `needed`.

@@ -15,6 +15,7 @@
 
 #include "core/runtime/cores.h"
 #include "core/support/error.h"
+#include "core/support/unfit.h"
 
 namespace lathe::runtime {
 namespace {
@@ -208,7 +209,7 @@ class ThreadPool::Team {
       }
     } catch (const std::exception& error) {
       stop();
-      fail("cannot start {} threads: {}", threads, error.what());
+      throw OutOfResources(fmt::format("cannot start {} threads: {}", threads, error.what()));
     }
     if (pinned_) bind_to_core(cores[0]);
   }

@@ -18,8 +18,8 @@ namespace lathe::runtime {
 class ThreadPool {
  public:
   /// `pin` binds each thread of the team, the caller too, to a core of its own while the pool lives (ignored
-  /// when there are fewer cores than threads). Throws Error when the system gives no more threads. REQUIRES:
-  /// threads >= 1, and destruction on the constructing thread when it is pinned.
+  /// when there are fewer cores than threads). Throws OutOfResources when the system gives no more threads.
+  /// REQUIRES: threads >= 1, and destruction on the constructing thread when it is pinned.
   explicit ThreadPool(int threads, bool pin = false);
   ~ThreadPool();
   ThreadPool(const ThreadPool&) = delete;

@@ -11,4 +11,10 @@ class Unfit : public Error {
   using Error::Error;
 };
 
+/// For want of memory or threads: another time it may have them.
+class OutOfResources : public Unfit {
+ public:
+  using Unfit::Unfit;
+};
+
 }  // namespace lathe

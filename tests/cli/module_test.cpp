@@ -122,5 +122,17 @@ TEST_F(ModuleCommands, MistakesAreOneMessageAndExitCode2) {
   expect_error("bench --time 3d --model " + model_, "--time: `3d` is not a duration; write 90s, 10m or 1h");
 }
 
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // which need address space of their own
+TEST_F(ModuleCommands, WithoutThreadsTheMachineIsUnfit) {
+  const std::string few = "ulimit -v 2000000; " TUNE " ",
+                    flags = " --threads 1000 --model " + model_;  // 8 MiB each
+  for (const char* command : {"run", "bench"}) {
+    const Finished refused = run_command("(" + few + command + flags + ")");
+    EXPECT_EQ(refused.code, 4) << command;
+    EXPECT_EQ(refused.output, "error: cannot start 1000 threads: Resource temporarily unavailable\n");
+  }
+}
+#endif
+
 }  // namespace
 }  // namespace lathe::cli

@@ -193,7 +193,7 @@ TEST(OpenPlan, ARunThatIsRefusedItsMemoryLeavesTheNextOneAlone) {
     for (int64_t n : {int64_t{10}, kHuge, int64_t{10}, int64_t{20}}) {
       executor.set_input(0, ones(n));
       if (n == kHuge) {
-        EXPECT_THROW(executor.run(), OutOfMemory);
+        EXPECT_THROW(executor.run(), OutOfResources);
         continue;
       }
       executor.run();
