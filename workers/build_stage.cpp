@@ -72,7 +72,7 @@ void BuildStage::start_build(const wire::Lease& lease, bool unscheduled) {
     building_[idle->get()] = {lease.lease, unscheduled};
   } catch (const Unfit& error) {
     lose(lease.lease, error.what());
-  } catch (const Error& error) {  // more threads than cores, say
+  } catch (const Error& error) {
     ended_.push_back({lease.lease, true, {.outcome = Outcome::kBuildFailed, .message = error.what()}});
     candidates_.erase(lease.lease);
   }

@@ -107,7 +107,8 @@ std::string open_shared(int& file) {
 CorePlan plan_cores(int threads) {
   std::vector<int> cpus = my_cpus();
   if (threads < 1 || static_cast<size_t>(threads) > cpus.size())
-    fail("threads is {}, must be 1..{} (the cores this process may use)", threads, cpus.size());
+    throw Unfit(
+        fmt::format("threads is {}, must be 1..{} (the cores this process may use)", threads, cpus.size()));
   CorePlan plan;
   // The last ones: interrupts and the system's own threads favour the first.
   plan.run.assign(cpus.end() - threads, cpus.end());

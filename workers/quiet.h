@@ -19,7 +19,8 @@ struct CorePlan {
 };
 
 /// How `threads`-wide measurements and `builders` share the cores this process may use.
-/// Throws Error when there are fewer cores than threads.
+/// Throws Unfit when there are fewer cores than threads: a tracker gives no such leases, so cores were taken
+/// from this process.
 CorePlan plan_cores(int threads);
 
 /// One process's end of the shared file. Not thread-safe.

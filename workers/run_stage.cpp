@@ -282,6 +282,8 @@ void RunStage::race(const wire::Lease& lease, const std::string& incumbent, cons
                               .file_bytes = kCodeBytes,
                               .cpus = cores.run},
                    .stop_builders = cores.stop_builders});
+  } catch (const Unfit& error) {  // another worker may race them
+    lose_run(error.what());
   } catch (const Error& error) {
     end_run({.outcome = Outcome::kBuildFailed, .message = error.what()});
   }

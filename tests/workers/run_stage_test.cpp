@@ -3,6 +3,7 @@
 #include "workers/run_stage.h"
 
 #include <fmt/core.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <poll.h>
 #include <unistd.h>
@@ -60,13 +61,13 @@ Pipeline::Ended first_end(Pipeline& pipeline) {
   return std::move(all.at(0));
 }
 
-void run_anything(Pipeline& pipeline, uint64_t id, uint64_t seed) {
+void run_anything(Pipeline& pipeline, uint64_t id, uint64_t seed, uint32_t threads = 1) {
   const Artifact artifact{.object = "code",
                           .digest = std::string(64, 'a'),
                           .main = {.symbol = "f", .params = {0}},
                           .buffers = {{.shape = {1}, .dtype = kFloat32, .output = true}}};
   const wire::Lease lease{.lease = id,
-                          .evaluation = {.max_samples = 25},
+                          .evaluation = {.threads = threads, .max_samples = 25},
                           .seed = seed,
                           .part = wire::Part::kRun,
                           .reference = {.digest = std::string(64, 'b'), .size = 1}};
@@ -159,6 +160,21 @@ TEST(LostSupervisors, NothingIsSaidOfCandidatesWhereNoneLives) {
     run_anything(pipeline, 2, 0);
     EXPECT_TRUE(first_end(pipeline).lost) << program;
   }
+}
+
+/// As where `taskset` has taken cores from a worker since its leases were given.
+TEST(CoresTakenAway, SayNothingOfCandidatesNorOfModules) {
+  constexpr uint32_t kMoreThanThereAre = 1024;
+  Pipeline pipeline({"/proc/self/exe", "forging-sandbox"}, 1);
+  const wire::Lease lease{.lease = 1, .evaluation = {.threads = kMoreThanThereAre, .build_limit_seconds = 10}};
+  pipeline.build(lease);
+  const Pipeline::Ended built = first_end(pipeline);
+  EXPECT_TRUE(built.lost);
+  EXPECT_THAT(built.report.message, testing::HasSubstr("threads is 1024, must be 1.."));
+  run_anything(pipeline, 2, 0, kMoreThanThereAre);
+  EXPECT_TRUE(first_end(pipeline).lost);
+  pipeline.race(lease, "incumbent", "challenger");
+  EXPECT_TRUE(first_end(pipeline).lost);
 }
 
 TEST(LostSupervisors, TheirWorkerHandsAllBackAndLeaves) {
