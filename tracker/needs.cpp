@@ -178,6 +178,11 @@ Properties needs_of_request(std::string_view request) {
   return {{kUnreadable, {}}};
 }
 
+Properties with_cores_for(int64_t threads, Properties needs) {
+  if (threads > 1) needs["cores"] = std::max(needs["cores"], {threads});
+  return needs;
+}
+
 bool has_at_least(const Properties& device, const Properties& needs) {
   return std::all_of(needs.begin(), needs.end(), [&](const auto& need) {
     const auto has = device.find(need.first);

@@ -27,6 +27,10 @@ std::map<std::string, std::string> split_needs(const std::vector<std::string>& t
 /// of another program, or of somebody who edits it, it may be anything: what cannot be read no device has.
 Properties needs_of_request(std::string_view request);
 
+/// With as many cores as a kernel has threads, where these are several: beside each other on one core they
+/// measure nothing.
+Properties with_cores_for(int64_t threads, Properties needs);
+
 /// Whether a device with these properties has at least what is needed.
 bool has_at_least(const Properties& device, const Properties& needs);
 

@@ -12,7 +12,10 @@ namespace lathe::tracker {
 
 TrialSpec race_spec(const RaceOrder& order) {
   const uint32_t threads = std::clamp<uint32_t>(order.threads, 1, kMostThreads);
-  TrialSpec spec{.job = order.job, .target = order.target, .is_open = !order.dims.empty()};
+  TrialSpec spec{.job = order.job,
+                 .target = order.target,
+                 .needs = with_cores_for(threads, order.needs),
+                 .is_open = !order.dims.empty()};
   spec.fastest_seconds =
       // The model's own operations, as its tasks have them: a race that is faster than any machine
       // could be is made up.

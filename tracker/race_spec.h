@@ -15,9 +15,11 @@ struct RaceOrder {
   uint32_t threads = 1;
   double seconds = 30;             // about, and at most defaults::kRaceTurns
   std::vector<int64_t> dims = {};  // what the modules' open dimensions are in it
+  Properties needs = {};           // of its devices, beside cores for the threads
 };
 
-/// For any worker that runs code for the target. Throws Error for files that ModuleFile refuses.
+/// For any worker that runs code for the target and has so many cores. Throws Error for files that ModuleFile
+/// refuses.
 TrialSpec race_spec(const RaceOrder& order);
 
 }  // namespace lathe::tracker

@@ -263,9 +263,7 @@ JobKeeper::Choice JobKeeper::find_device(const db::ServedJob& job, const FarmSta
     const JobRequest request = parse_job_request(job.request);
     // Times of two classes are not compared: what the search began with, it ends with.
     const std::string& wanted = job.job ? job.device_class : request.device;
-    Properties needs = parse_needs(request.needs);
-    // Threads beside each other on one core measure nothing, and no candidate would be built for them.
-    if (request.threads > 1) needs["cores"] = std::max(needs["cores"], {request.threads});
+    const Properties needs = with_cores_for(request.threads, parse_needs(request.needs));
     const std::tuple key(request.target, wanted, needs);
     if (const auto found = known.find(key); found != known.end()) return found->second;
     Choice choice;

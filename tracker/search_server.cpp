@@ -394,9 +394,9 @@ json SearchServer::race(const json& question) {
                                 .flops = dims.empty() ? flops_ : 0,
                                 .threads = question.at("threads"),
                                 .seconds = question.at("seconds"),
-                                .dims = dims});
+                                .dims = dims,
+                                .needs = needs_of_request(served_.request)});
     spec.device_class = served_.device_class;
-    spec.needs = needs_of_request(served_.request);
     spec.owner = served_.owner;
     spec.weight = served_.weight;
     race_ = farm_.race(std::move(spec));

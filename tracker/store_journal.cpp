@@ -329,6 +329,7 @@ class StoreJournal final : public Journal {
         spec.owner = served->owner;
         spec.weight = served->weight;
       }
+      spec.needs = with_cores_for(job.threads, std::move(spec.needs));
       return spec;
     });
   }

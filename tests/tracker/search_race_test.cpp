@@ -30,6 +30,7 @@ TEST(SearchServer, HasTwoBuildsOfItsFolderRaced) {
   EXPECT_EQ(race.target, kTarget);
   EXPECT_EQ(race.owner, "alice");
   EXPECT_EQ(race.race->evaluation.threads, 2u);
+  EXPECT_EQ(race.needs, (Properties{{"cores", {2}}}));
   EXPECT_EQ(race.race->evaluation.budget_seconds, defaults::kRaceTurns);
   // Two calls.
   EXPECT_EQ(race.fastest_seconds, fastest_believable(2.0 * kOperations, parse_target_text(kTarget), 2));

@@ -302,6 +302,20 @@ TEST_F(StoreJournals, SayWhatIsToBeMeasured) {
   EXPECT_EQ(recipe.seed, 1u);
 }
 
+/// Threads beside each other on one core measure nothing, and workers refuse them.
+TEST_F(StoreJournals, AskForAsManyCoresAsThereAreThreads) {
+  const db::JobId wide = store_.create_job(
+      {.target = store_.job(job_).target, .threads = 4, .tasks = {{.workload = workload_}}});
+  auto journal = open();
+  journal->start();
+  const Candidate one = candidate("a");
+  const auto needs = [&](db::JobId job) {
+    return journal->add(static_cast<JobId>(job), std::span(&one, 1)).at(0).spec->needs;
+  };
+  EXPECT_EQ(needs(wide), (Properties{{"cores", {4}}}));
+  EXPECT_EQ(needs(job_), Properties());
+}
+
 TEST_F(StoreJournals, SayWhatCannotBeRead) {
   auto journal = open();
   journal->start();
