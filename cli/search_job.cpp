@@ -52,7 +52,8 @@ TuneJob job_of(const tracker::SearchOrder& order, const Target& target) {
   job.folder = order.folder;
   job.served = true;
   job.json = true;
-  if (job.threads == 0) job.threads = target.cores;
+  // Of the machine's those that its workers may use: they may be in a container.
+  if (job.threads == 0) job.threads = order.cores > 0 ? order.cores : target.cores;
   // Never 0, which would mean no limit.
   if (job.seconds > 0) job.seconds = std::max(1.0, job.seconds - order.seconds_used);
   return job;

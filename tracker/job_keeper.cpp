@@ -369,6 +369,7 @@ JobKeeper::Order JobKeeper::prepare_order(const Search& search, db::Store& store
                        .resume = search.job.job},
              .seconds = request.seconds};
   SearchOrder& order = made.order;
+  if (const auto kind = kind_of_class(search.device.name)) order.cores = kind->cores;
   // Its budget of time is for all lives together.
   if (order.resume) order.seconds_used = store.job(*order.resume).seconds_used;
   if (!request.model_digest.empty()) {  // under its own name, whose ending says what it is

@@ -92,6 +92,7 @@ SearchOrder SearchLink::order() {
   SearchOrder order{.request = answer.at("request"),
                     .target = answer.at("target"),
                     .machine = answer.at("machine"),
+                    .cores = answer.at("cores"),
                     .file = answer.at("file"),
                     .folder = answer.at("folder"),
                     .seconds_used = answer.at("seconds_used")};

@@ -37,6 +37,7 @@ struct SearchOrder {
   std::string request;              // JobRequest, JSON
   std::string target;               // complete text, of the devices that will measure
   std::string machine;              // the numbers of that target's machine, as a device told them; or ""
+  int cores = 0;                    // that those devices' workers may use; 0: not known
   std::string file;                 // of the model; "": it is of the zoo
   std::string folder;               // to write the module into
   std::optional<db::JobId> resume;  // the search's job, if there was an earlier life

@@ -184,6 +184,7 @@ json SearchServer::answer(const json& question) {
     return {{"request", order_.request},
             {"target", order_.target},
             {"machine", order_.machine},
+            {"cores", order_.cores},
             {"file", order_.file},
             {"folder", order_.folder},
             {"seconds_used", order_.seconds_used},
