@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <cmath>
 #include <cstring>
+#include <exception>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
@@ -15,6 +16,7 @@
 #include "core/support/disk.h"
 #include "core/support/error.h"
 #include "core/support/text.h"
+#include "core/support/working_folder.h"
 
 namespace lathe::cli {
 namespace {
@@ -177,11 +179,20 @@ RunningModel start_module(std::shared_ptr<const runtime::Module> module, const I
   return running;
 }
 
-void make_output_folder(const std::string& folder) {
+OutputFolder::OutputFolder(const std::string& folder) : exceptions_(std::uncaught_exceptions()) {
   if (folder.empty()) return;
+  std::error_code unseen;
+  std::filesystem::path path = absolute_path(folder);
+  for (; path.has_relative_path() && !std::filesystem::exists(path, unseen); path = path.parent_path())
+    made_.push_back(path);
   make_folder(folder);
   if (access(folder.c_str(), W_OK | X_OK) != 0)
     fail("cannot write into the folder {}: {}", folder, std::strerror(errno));
+}
+
+OutputFolder::~OutputFolder() {
+  if (std::uncaught_exceptions() == exceptions_) return;
+  for (const std::filesystem::path& path : made_) rmdir(path.c_str());  // only if it is empty
 }
 
 void run_and_print(RunningModel& running, const std::string& folder, bool as_json) {

@@ -1,6 +1,7 @@
 // A module with its inputs, run: what needs the runtime alone.
 #pragma once
 
+#include <filesystem>
 #include <map>
 #include <memory>
 #include <string>
@@ -39,8 +40,20 @@ std::vector<int64_t> dims_from(const runtime::Plan& plan, const Shapes& shapes);
 RunningModel start_module(std::shared_ptr<const runtime::Module> module, const Inputs& inputs, uint64_t seed,
                           int threads, const Shapes& shapes = {});
 
-/// Makes `folder`, when it is not "".
-void make_output_folder(const std::string& folder);
+/// The folder of a command's outputs, which is made when it is not "". When the command fails it goes again,
+/// and what was made above it, unless something is in it by then.
+class OutputFolder {
+ public:
+  /// Throws Error when it cannot be made, or written into.
+  explicit OutputFolder(const std::string& folder);
+  ~OutputFolder();
+  OutputFolder(const OutputFolder&) = delete;
+  OutputFolder& operator=(const OutputFolder&) = delete;
+
+ private:
+  std::vector<std::filesystem::path> made_;  // the deepest first
+  int exceptions_;
+};
 
 /// Runs it once, prints a line for each output, or one JSON array of all, and saves them as output_0.npy, ...
 /// of `folder`, when it is not "".

@@ -23,6 +23,7 @@
 #include "cli/tune_report.h"
 #include "core/runtime/cores.h"
 #include "core/support/text.h"
+#include "core/support/working_folder.h"
 #include "core/tir/machine.h"
 #include "tracker/device_class.h"
 #include "tracker/farm.h"
@@ -233,9 +234,13 @@ int run_tune_job_here(TuneJob job, const std::optional<std::string>& resume) {
   // Before minutes are spent on the model.
   worker::require_confinement();
   if (job.database.empty()) job.database = db::default_database_path();
-  db::Store store(job.database);
+  const bool is_there = db::is_server(job.database) || fs::exists(absolute_path(job.database));
+  if (resume && !is_there) fail("there is no database {}; `tune` makes one", job.database);
+  std::optional<db::Store> store;
   std::optional<db::JobId> resumed;
-  if (resume) resumed = recall(job, *resume, store);
+  // One that is not there is made when all that was asked for has been found good.
+  if (is_there) store.emplace(job.database);
+  if (resume) resumed = recall(job, *resume, *store);
   tracker::check_request(job);
   if (job.folder.empty()) job.folder = "lathe-out/" + module_name(job.model);
   Target target = target_of(job.target);
@@ -246,7 +251,7 @@ int run_tune_job_here(TuneJob job, const std::optional<std::string>& resume) {
   const PreparedJob prepared = prepare_job(job, std::move(target));
   const std::span<const tuner::Task> tasks = prepared.tasks;
   // Before a search whose result could not be written down there.
-  make_output_folder(job.folder);
+  const OutputFolder folder(job.folder);
 
   tracker::TuneResult result;
   std::optional<FarmHere> farm;
@@ -254,14 +259,15 @@ int run_tune_job_here(TuneJob job, const std::optional<std::string>& resume) {
     // Before the farm, whose folder and processes would be left behind.
     InterruptScope interrupt;
     farm.emplace(FarmPlace{job.database, job.listen, job.key, job.allow}, resumed);
-    tracker::StoreJobWriter writer(store);
+    if (!store) store.emplace(job.database);
+    tracker::StoreJobWriter writer(*store);
     TuneProgress progress(tasks, job.json || is_quiet());
     const InterruptHint hint(
         fmt::format("stopped at once; what was recorded is kept. Go on with: tune resume JOB --db {0} (tune "
                     "query jobs --db {0})",
                     job.database));
     result = tracker::run_tune_job(
-        search_request(job, prepared, resumed), tasks, {store, writer, farm->tracker()},
+        search_request(job, prepared, resumed), tasks, {*store, writer, farm->tracker()},
         [&](const tuner::SessionStatus& status) { progress.show(status); },
         [&] { return interrupt.interrupted() || farm->is_unfit(); });
     if (!interrupt.interrupted()) farm->require_fit();

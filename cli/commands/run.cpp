@@ -27,7 +27,7 @@ int run_model_command(Flags& flags) {
     runtime::verify_module(runtime::map_module(model.model));
   }
   const LibraryFunctions functions = load_libraries(libraries);
-  make_output_folder(folder);
+  const OutputFolder made(folder);
   RunningModel running = start_model(model, open_inputs(inputs), static_cast<uint64_t>(seed));
   give_functions(*running.executor, functions);
   run_and_print(running, folder, as_json);

@@ -54,7 +54,7 @@ int run_module_command(Flags& flags) {
   flags.add("--out DIR", folder, "folder for output_0.npy, output_1.npy, ... in the model's order");
   if (!flags.parse()) return kSuccess;
   const LibraryFunctions functions = load_libraries(libraries);
-  make_output_folder(folder);
+  const OutputFolder made(folder);
   RunningModel running =
       start_module(runtime::Module::open(model), open_inputs(inputs), static_cast<uint64_t>(seed),
                    static_cast<int>(threads), parse_shapes(shapes));

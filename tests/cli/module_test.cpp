@@ -119,6 +119,9 @@ TEST_F(ModuleCommands, MistakesAreOneMessageAndExitCode2) {
   expect_error("run --modle x", "tune run: unknown flag `--modle`; did you mean `--model`?");
   expect_error("run --model /nowhere/m.lathe", "cannot read /nowhere/m.lathe: No such file or directory");
   expect_error(run + "--out /proc/none", "cannot make the folder /proc/none: No such file or directory");
+  expect_error("run --model /nowhere/m.lathe --out " + folder_ + "/never/made",
+               "cannot read /nowhere/m.lathe: No such file or directory");
+  EXPECT_FALSE(std::filesystem::exists(folder_ + "/never"));
   expect_error("bench --time 3d --model " + model_, "--time: `3d` is not a duration; write 90s, 10m or 1h");
 }
 

@@ -474,7 +474,18 @@ def @main(%x: Tensor[(4, 8), float32]) { nn.relu(%x) }
     EXPECT_THAT(finished.output, HasSubstr("error: cannot make the folder " + folder + ": "));
     EXPECT_THAT(finished.output, Not(HasSubstr("filesystem error")));
   }
-  EXPECT_EQ(tune("query jobs --json --db " + path("t.db")).output, "[]\n");
+  EXPECT_FALSE(std::filesystem::exists(path("t.db"))) << "no job began";
+}
+
+TEST_F(TuneJobs, AMistakeLeavesNoDatabaseAndNoFolder) {
+  for (const char* arguments :
+       {"--model nosuch", "--model dqn --target cpu:mcpu=nosuch", "--model dqn --shape nosuch=1x2",
+        "--model dqn --listen nowhere", "--model dqn --key nosuch", "resume abcd"}) {
+    const std::string out = std::string(arguments) == "resume abcd" ? "" : " --out " + path("new/out");
+    const Finished finished = tune(fmt::format("{} --db {}{}", arguments, path("t.db"), out));
+    EXPECT_EQ(finished.code, 2) << finished.output;
+    EXPECT_TRUE(std::filesystem::is_empty(folder_.path())) << arguments;
+  }
 }
 
 TEST_F(TuneJobs, ADatabaseThatIsNoneIsLeftAlone) {
