@@ -35,7 +35,8 @@ std::vector<std::string> admit_workers(const FarmPlace& place, const std::string
 
 }  // namespace
 
-FarmHere::FarmHere(const FarmPlace& place, std::optional<db::JobId> resumed) : alone_(place.listen.empty()) {
+FarmHere::FarmHere(const FarmPlace& place, std::optional<db::JobId> resumed)
+    : alone_(place.listen.empty()), threads_(place.threads) {
   require_descriptors();
   require_threads();
   tracker::TrackerSettings settings;
@@ -49,18 +50,28 @@ FarmHere::FarmHere(const FarmPlace& place, std::optional<db::JobId> resumed) : a
 }
 
 void FarmHere::require_fit() const {
+  if (alone_ && has_few_cores())
+    throw Unfit(
+        fmt::format("this machine's worker may use {} of the cores now, and the job's kernels run on {} "
+                    "threads; what was "
+                    "recorded is kept, and goes on once there are as many cores",
+                    worker_->cores(), threads_));
   if (is_unfit())
     throw Unfit(
         "this machine's worker can build or run nothing, as it has said; what was recorded is kept, and goes "
         "on once that is mended");
 }
 
-void require_worker_here(const Target& target, const std::string& hint) {
+void require_worker_here(const Target& target, int64_t threads, const std::string& hint) {
+  const worker::DeviceInfo device = worker::probe_device();
   const std::string platform = tracker::platform_of(to_text(target)),
-                    here = tracker::platform_name(target.kind, worker::probe_device().architecture);
+                    here = tracker::platform_name(target.kind, device.architecture);
   // Else all its candidates would fail, one by one (F11).
   if (platform != here)
     throw Unfit(fmt::format("no worker is {}, for this machine is {}\n  hint: {}", platform, here, hint));
+  if (device.cores < threads)
+    throw Unfit(fmt::format("{} threads, where this machine's worker may use {} core{}\n  hint: {}", threads,
+                            device.cores, device.cores == 1 ? "" : "s", hint));
 }
 
 }  // namespace lathe::cli

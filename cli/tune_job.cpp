@@ -247,7 +247,8 @@ int run_tune_job_here(TuneJob job, const std::optional<std::string>& resume) {
   // Of this machine those that the process may use; another one's are its target's.
   if (job.threads == 0) job.threads = runs_here(target) ? runtime::available_cores() : target.cores;
   if (job.listen.empty())
-    require_worker_here(target, "with --listen tcp://HOST:PORT workers of such machines join the job");
+    require_worker_here(target, job.threads,
+                        "with --listen tcp://HOST:PORT workers of such machines join the job");
   const PreparedJob prepared = prepare_job(job, std::move(target));
   const std::span<const tuner::Task> tasks = prepared.tasks;
   // Before a search whose result could not be written down there.
@@ -258,7 +259,8 @@ int run_tune_job_here(TuneJob job, const std::optional<std::string>& resume) {
   if (!tasks.empty()) {
     // Before the farm, whose folder and processes would be left behind.
     InterruptScope interrupt;
-    farm.emplace(FarmPlace{job.database, job.listen, job.key, job.allow}, resumed);
+    farm.emplace(FarmPlace{job.database, static_cast<int>(job.threads), job.listen, job.key, job.allow},
+                 resumed);
     if (!store) store.emplace(job.database);
     tracker::StoreJobWriter writer(*store);
     TuneProgress progress(tasks, job.json || is_quiet());

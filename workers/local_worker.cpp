@@ -12,6 +12,7 @@
 #include <future>
 #include <vector>
 
+#include "core/runtime/cores.h"
 #include "core/support/error.h"
 #include "core/support/spawn.h"
 
@@ -51,7 +52,9 @@ LocalWorker::~LocalWorker() {
   thread_.join();
 }
 
-int LocalWorker::start() const {
+int LocalWorker::start() {
+  // As this thread's, which may have been taken away since the last start.
+  cores_ = static_cast<int>(runtime::allowed_cores().size());
   // So that Ctrl-C reaches us alone: the worker then drains when it is told to.
   // Out of the terminal's group: an interrupt is ours to handle, and ours to pass on.
   return spawn({.command = command_, .own_group = true});

@@ -22,14 +22,16 @@ class LocalWorker {
 
   /// Whether it has ended so twice in a row, which it does not live down by itself. It has said why.
   bool is_unfit() const { return unfit_; }
+  /// That it may use, since its last start.
+  int cores() const { return cores_; }
 
  private:
-  int start() const;
+  int start();
   void watch();
 
   std::vector<std::string> command_;
   std::atomic<bool> stop_{false}, unfit_{false};
-  std::atomic<int> pid_{-1};
+  std::atomic<int> pid_{-1}, cores_{0};
   std::thread thread_;
 };
 

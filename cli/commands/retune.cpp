@@ -213,7 +213,7 @@ int run_retune(const Retune& retune, RetunePlan plan, const Target& target, doub
   {
     // Before the farm, whose folder and processes would be left behind.
     InterruptScope interrupt;
-    FarmHere farm({retune.database}, std::nullopt);
+    FarmHere farm({retune.database, static_cast<int>(retune.threads)}, std::nullopt);
     TuneProgress progress(tasks, retune.json || is_quiet());
     const InterruptHint hint("stopped at once; what was recorded is kept. Go on with the same command");
     result = tracker::run_tune_job(
@@ -267,7 +267,7 @@ int retune_command(Flags& flags) {
   if (retune.database.empty()) retune.database = db::default_database_path();
 
   const Target named = codegen::resolve_target(retune.target);
-  require_worker_here(named,
+  require_worker_here(named, retune.threads,
                       "run it on such a machine, on a database that knows others (`tune db export`, import)");
   if (retune.threads == 0) retune.threads = runtime::available_cores();
   const double max_relative_error = wire::Evaluation{}.tolerance;  // as `tune compile` accepts
