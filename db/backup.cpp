@@ -26,6 +26,18 @@ void require_ours(Database& database) {
   require_version(database, Access::kReadWrite);
 }
 
+/// A folder beside it, for SQLite has a journal beside what it writes.
+std::string make_partial(const std::string& path) {
+  // A name that nobody has: what is there may be the user's.
+  std::string name = path + ".partial-XXXXXX";
+  // SQLite would say that the database cannot be opened.
+  if (!mkdtemp(name.data())) fail_to_write(path, errno);
+  return name;
+}
+
+/// The name of a file is in its folder, which reaches the disk by itself only later.
+void sync_name(const std::string& path) { sync_to_disk(fs::path(absolute_path(path)).parent_path()); }
+
 // Of a tracker's longest commit on a slow disk.
 constexpr std::chrono::seconds kPatience(10);
 
@@ -69,14 +81,7 @@ void back_up(const std::string& path, const std::string& copy) {
   if (fs::exists(copy, error)) fail("{} exists; a backup is a new file", copy);
   // Under its own name only when it is whole and checked: a backup that was interrupted must not look like
   // one.
-  // A folder, for SQLite has a journal beside what it writes.
-  const Unfinished partial([&] {
-    // A name that nobody has: what is there may be the user's.
-    std::string name = copy + ".partial-XXXXXX";
-    // SQLite would say that the database cannot be opened.
-    if (!mkdtemp(name.data())) fail_to_write(copy, errno);
-    return name;
-  });
+  const Unfinished partial([&] { return make_partial(copy); });
   const std::string whole = partial.path() + "/copy";
   // Of one moment, beside writers, which do not wait for it.
   // Not sqlite3_backup, which starts over whenever somebody writes; and what comes is compact.
@@ -85,8 +90,28 @@ void back_up(const std::string& path, const std::string& copy) {
   sync_to_disk(whole);
   fs::permissions(whole, fs::status(path).permissions());
   if (!rename_unless_there(whole, copy)) fail("{} exists; a backup is a new file", copy);
-  // The name is in the folder, which reaches the disk by itself only later.
-  sync_to_disk(fs::path(absolute_path(copy)).parent_path());
+  sync_name(copy);
+}
+
+bool make_filled(const std::string& path, const std::function<void(const std::string& part)>& fill) {
+  const fs::path whole = absolute_path(path), folder = whole.parent_path();
+  // What is above it is made for what has come to be.
+  fs::path there = folder;
+  while (!fs::exists(there)) there = there.parent_path();
+  const Unfinished partial([&] { return make_partial((there / whole.filename()).string()); });
+  const std::string part = partial.path() + "/part";
+  try {
+    fill(part);
+  } catch (const DiskFullError& error) {  // by the name that it was to have
+    std::string said = error.what();
+    if (const size_t at = said.find(part); at != said.npos) said.replace(at, part.size(), path);
+    throw DiskFullError(said);
+  }
+  sync_to_disk(part);
+  make_folder(folder.string());
+  if (!rename_unless_there(part, path)) return false;
+  sync_name(path);
+  return true;
 }
 
 }  // namespace lathe::db

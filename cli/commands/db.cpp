@@ -3,6 +3,8 @@
 
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <optional>
+#include <utility>
 
 #include "cli/command.h"
 #include "cli/commands/commands.h"
@@ -54,9 +56,24 @@ void warn(int64_t bad, const std::vector<std::string>& reasons) {
     say("left out: {} more lines", bad - static_cast<int64_t>(reasons.size()));
 }
 
+/// What `import` says of the database. One that is not there yet is made when all was read: what cannot be
+/// leaves none.
+template <typename Import>
+auto import_into(const std::string& database, Import import) {
+  std::optional<decltype(import(std::declval<db::Store&>()))> report;
+  const auto fill = [&](const std::string& path) {
+    db::Store store(path);
+    report = import(store);
+  };
+  const bool is_there = db::is_server(database) || fs::exists(database);
+  if (is_there || !db::make_filled(database, fill)) fill(database);
+  return *std::move(report);
+}
+
 int import_records(const Request& request) {
-  db::Store store(request.database);
-  const db::ImportReport report = db::import_pack(store, request.path, tuner::record_meaning());
+  const db::ImportReport report = import_into(request.database, [&](db::Store& store) {
+    return db::import_pack(store, request.path, tuner::record_meaning());
+  });
   warn(report.bad, report.reasons);
   std::string text = fmt::format("{}: added {} measurements, {} were known", request.path,
                                  report.added.measurements, report.known);
@@ -96,17 +113,18 @@ int import_any(const Request& request) {
           "or "
           "name this database with --db, or copy it with `tune db backup`",
           request.path);
-    db::Store store(request.database);
-    return report_foreign(request, "autotvm", db::import_autotvm(store, request.path));
+    return report_foreign(request, "autotvm", import_into(request.database, [&](db::Store& store) {
+                            return db::import_autotvm(store, request.path);
+                          }));
   }
   if (fs::exists(path / "manifest.json")) return import_records(request);
   if (!fs::exists(path / kRecords))
     fail("{} holds neither a pack (manifest.json) nor a database of MetaSchedule ({})", request.path,
          kRecords);
-  db::Store store(request.database);
-  return report_foreign(
-      request, "metaschedule",
-      db::import_metaschedule(store, (path / kWorkloads).string(), (path / kRecords).string()));
+  return report_foreign(request, "metaschedule", import_into(request.database, [&](db::Store& store) {
+                          return db::import_metaschedule(store, (path / kWorkloads).string(),
+                                                         (path / kRecords).string());
+                        }));
 }
 
 int back_up(const Request& request) {

@@ -159,6 +159,25 @@ TEST_F(DatabaseCommands, MistakesAreOneMessageAndExitCode2) {
   }
 }
 
+TEST_F(DatabaseCommands, WhatCannotBeReadMakesNoDatabase) {
+  write_file(path("garbage"), "garbage\n");
+  std::filesystem::create_directory(path("pack"));
+  write_file(path("pack/manifest.json"), "{}");
+  const auto count = [&] {
+    return std::distance(std::filesystem::directory_iterator(folder_.path()),
+                         std::filesystem::directory_iterator());
+  };
+  const auto before = count();
+  for (const std::string& from : {path("garbage"), path("pack"), std::string("/dev/null")})
+    EXPECT_EQ(tune("db import " + from + " --db " + path("new.db")).code, 2) << from;
+  EXPECT_EQ(count(), before);
+  EXPECT_EQ(tune("db import " FOREIGN_FIXTURES "/autotvm.json --db " + path("new.db")).code, 0);
+  EXPECT_EQ(count(), before + 1) << "the database alone";
+  EXPECT_EQ(tune("db check --db " + path("new.db")).code, 0);
+  EXPECT_EQ(tune("db import " FOREIGN_FIXTURES "/autotvm.json --db " + path("deep/er/new.db")).code, 0);
+  EXPECT_EQ(tune("db check --db " + path("deep/er/new.db")).code, 0);
+}
+
 /// `rm -r` in another terminal: what is named from there is nowhere.
 TEST_F(DatabaseCommands, ARemovedWorkingFolderIsSaid) {
   const std::string gone = path("gone"),
