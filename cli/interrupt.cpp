@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <csignal>
+#include <string_view>
 
 #include "cli/exit_codes.h"
 #include "core/support/unfinished.h"
@@ -33,6 +34,21 @@ extern "C" void on_end(int number) {
   raise(number);
 }
 
+/// Of a module that is in use while another is copied over it, say: what was mapped of it is not there any
+/// more. Of an address that cannot be, which is a mistake of ours, the process ends as ever.
+extern "C" void on_bus_error(int number, siginfo_t* what, void*) {
+  remove_unfinished();
+  if (what->si_code == BUS_ADRERR) {
+    constexpr std::string_view kWhy =
+        "error: a file was cut short, or its disk failed, while it was read; replace files that are in use "
+        "by "
+        "renaming others\n";
+    (void)!write(STDERR_FILENO, kWhy.data(), kWhy.size());
+    _exit(kBadInput);
+  }
+  raise(number);
+}
+
 void unless_ignored(int number, const struct sigaction& action) {
   struct sigaction known {};
   sigaction(number, nullptr, &known);
@@ -54,6 +70,9 @@ void install_interrupt_handler() {
   action.sa_handler = on_end;
   action.sa_flags = SA_RESETHAND;
   for (int number : {SIGPIPE, SIGQUIT, SIGXCPU}) unless_ignored(number, action);
+  action.sa_sigaction = on_bus_error;
+  action.sa_flags |= SA_SIGINFO;
+  sigaction(SIGBUS, &action, nullptr);
 }
 
 InterruptScope::InterruptScope() { deferred = true; }

@@ -7,7 +7,8 @@ namespace lathe::cli {
 
 /// From here on these signals end the process with exit code 130, and all that is unfinished with it
 /// (core/support/unfinished.h), or are told to a live InterruptScope; SIGHUP unless it is ignored. What is
-/// unfinished goes, too, when a pipe that nobody reads any more, SIGQUIT or SIGXCPU ends the process.
+/// unfinished goes, too, when a pipe that nobody reads any more, SIGQUIT or SIGXCPU ends the process, and
+/// when a file is cut short that it has mapped, which ends it with one message and exit code 2.
 void install_interrupt_handler();
 
 /// While one lives, the first signal only makes interrupted() true, so that a long job can stop in order; the

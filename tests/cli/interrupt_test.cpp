@@ -1,6 +1,9 @@
 #include "cli/interrupt.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include <csignal>
 #include <cstdio>
@@ -61,6 +64,24 @@ TEST(Interrupt, LeavesNothingUnfinishedBehind) {
   EXPECT_TRUE(std::filesystem::is_empty(parent.path()));
   EXPECT_EXIT(run(SIGPIPE), ::testing::KilledBySignal(SIGPIPE), "^$");
   EXPECT_TRUE(std::filesystem::is_empty(parent.path()));
+}
+
+/// As where somebody copies another module over one that runs.
+TEST(Interrupt, SaysThatAFileWasCutShort) {
+  const TemporaryFolder folder;
+  write_file(folder / "module", std::string(1 << 20, 'x'));
+  const auto run = [&] {
+    install_interrupt_handler();
+    const int file = open((folder / "module").c_str(), O_RDONLY);
+    const auto* mapped =
+        static_cast<const volatile char*>(mmap(nullptr, 1 << 20, PROT_READ, MAP_SHARED, file, 0));
+    if (truncate((folder / "module").c_str(), 0) != 0) _exit(1);
+    _exit(mapped[1 << 19]);
+  };
+  EXPECT_EXIT(
+      run(), ::testing::ExitedWithCode(kBadInput),
+      "^error: a file was cut short, or its disk failed, while it was read; replace files that are in "
+      "use by renaming others\n$");
 }
 
 TEST(Interrupt, AHintIsGoneWithItsScope) {
