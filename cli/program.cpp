@@ -15,6 +15,7 @@
 #include "cli/messages.h"
 #include "cli/overview.h"
 #include "cli/terminal.h"
+#include "core/support/descriptors.h"
 #include "core/support/disk.h"
 #include "core/support/error.h"
 #include "core/support/printable.h"
@@ -92,6 +93,7 @@ int run_command(const std::vector<std::string>& arguments) {
   if (first == "--version") first = "version";
   const bool named = !first.starts_with('-');
   const Command& command = find_command(named ? first : "");
+  require_descriptors(kCommandDescriptors);
   Flags flags(command, {arguments.begin() + (named ? 1 : 0), arguments.end()});
   return command.run(flags);
 }

@@ -10,7 +10,7 @@
 namespace lathe {
 namespace {
 
-constexpr rlim_t kLeast = 128, kUsual = 1024;
+constexpr rlim_t kUsual = 1024;
 
 /// At least so many, or all that there are; returns how many it has then.
 rlim_t take_descriptors(rlim_t wanted) {
@@ -24,10 +24,10 @@ rlim_t take_descriptors(rlim_t wanted) {
 
 }  // namespace
 
-void require_descriptors() {
-  if (const rlim_t there = take_descriptors(kUsual); there < kLeast)
+void require_descriptors(unsigned least) {
+  if (const rlim_t there = take_descriptors(kUsual); there < least)
     throw Unfit(fmt::format("this process may have {} files and sockets open, and needs {}: see `ulimit -n`",
-                            there, kLeast));
+                            there, least));
 }
 
 // What a process may have at first, 1024 mostly, is for programs that call select(2).

@@ -295,6 +295,8 @@ def few_means(folder):
             (resource.RLIMIT_FSIZE, 4096, job, f"database {folder}/t.db can't grow"),
             (resource.RLIMIT_FSIZE, 65536, f"db backup {folder}/copy.db --db {folder}/t.db", f"{folder}/copy.db"),
             (resource.RLIMIT_FSIZE, 4096, f"man --out {folder}/man", "File too large"),
+            (resource.RLIMIT_NOFILE, 6, f"db backup {folder}/copy.db --db {folder}/t.db", few),
+            (resource.RLIMIT_NOFILE, 6, f"db export {folder}/pack --db {folder}/t.db", few),
             (resource.RLIMIT_NOFILE, 8, job, few), (resource.RLIMIT_NOFILE, 20, job, few),
             (resource.RLIMIT_NOFILE, 20, f"worker --tracker ipc://{folder}/none", few),
             (resource.RLIMIT_NOFILE, 20, f"tracker --db {folder}/t.db --listen ipc://{folder}/s", few)):
@@ -303,6 +305,7 @@ def few_means(folder):
         last = done.stderr.splitlines()[-1:]
         check(done.returncode == 4 and last and last[0].startswith("error: ") and said in last[0],
               f"with {most} of limit {limit} tune {words}: {done.returncode} {done.stderr}")
+    check(not [name for name in os.listdir(folder) if "partial" in name], f"left {os.listdir(folder)}")
     with sqlite3.connect(f"{folder}/t.db") as database:
         check(database.execute("PRAGMA integrity_check").fetchall() == [("ok",)], "the database is damaged")
         check(database.execute("SELECT count(*) FROM measurement").fetchone()[0] > 0, "what was recorded is gone")
