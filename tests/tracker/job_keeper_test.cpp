@@ -5,22 +5,17 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <atomic>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
-#include <functional>
 #include <future>
 #include <nlohmann/json.hpp>
 #include <regex>
-#include <thread>
 
 #include "core/support/file.h"
 #include "core/support/temporary_folder.h"
-#include "core/tir/target.h"
-#include "db/database_error.h"
+#include "tests/tracker/job_office.h"
 #include "tracker/api.h"
-#include "tracker/farm.h"
 #include "tracker/job_request.h"
 #include "tracker/principals.h"
 
@@ -29,113 +24,6 @@ namespace {
 
 using namespace std::chrono_literals;
 
-/// A worker that no candidate comes back from.
-class SilentFarm final : public ServiceFarm {
- public:
-  std::vector<Submission> submit(JobId, std::span<const Candidate> candidates) override {
-    if (disk_full) {
-      ++refused;
-      throw db::DatabaseError("database tuning.db can't grow");
-    }
-    if (failed) {
-      ++refused;
-      throw Error("cannot write /srv/tuning.db-artifacts/6f67");
-    }
-    if (refuses) {
-      ++refused;
-      throw db::RefusedValueError("database tuning.db: CHECK constraint failed: calls > 0");
-    }
-    submitted += candidates.size();
-    return std::vector<Submission>(candidates.size());
-  }
-  std::vector<Finished> poll(JobId, std::chrono::milliseconds) override { return {}; }
-  size_t in_flight(JobId) override { return submitted; }
-  FarmStatus status() override {
-    if (failed && refused > 0) throw Error("cannot write /srv/tuning.db-artifacts/6f67");
-    const std::string target =
-        to_text(parse_target_text("cpu:triple=x86_64-pc-linux-gnu,mcpu=haswell,vector=256"));
-    FarmStatus status{.slots = 1};
-    ++looks;
-    for (const char* model : {"m", "n"}) {
-      if (*model == 'm' ? bool(empty) : !has_another) continue;
-      status.workers.push_back(
-          {.name = model,
-           .device_class = fmt::format("{}, 1 core", model),
-           .device = std::make_shared<const ToldDevice>(fmt::format(
-               R"({{"model": "{}", "cores": 1, "architecture": "x86_64", "target": "{}"}})", model, target)),
-           .backends = {"cpu"},
-           .slots = 1,
-           .mute = *model == 'm' && mute});
-    }
-    return status;
-  }
-  void cancel(JobId job) override {
-    ++cancelled;
-    cancelled_job = job;
-  }
-  TrialId race(TrialSpec) override { return 0; }
-  void cancel_race(TrialId) override {}
-  void leave(JobId) override {}
-
-  std::atomic<size_t> submitted{0}, cancelled{0}, refused{0}, looks{0};
-  std::atomic<JobId> cancelled_job{0};
-  std::atomic<bool> disk_full{false}, failed{false}, refuses{false}, empty{false}, has_another{false},
-      mute{false};
-};
-
-bool soon(const std::function<bool()>& condition) {
-  for (int i = 0; i < 1500; ++i) {
-    if (condition()) return true;
-    std::this_thread::sleep_for(10ms);
-  }
-  return false;
-}
-
-const std::string kDigest(64, 'a');
-constexpr const char* kTenTrials = R"({"model": "net", "trials": 10})";
-
-struct Setup {
-  std::string request = kTenTrials;
-  uint64_t search_bytes = KeeperSettings{}.search_bytes;
-  size_t model_bytes = 0;  // of an upload called kDigest
-  bool disk_full = false;
-  bool failed = false;
-  bool refuses = false;
-  bool begun = false;  // in an earlier life
-};
-
-/// A job, and a keeper that has it searched by `searcher`.
-struct Office {
-  TemporaryFolder folder;
-  SilentFarm farm;
-  db::Store store{folder / "tuning.db"};
-  db::ServedJob job;
-  db::JobId search = 0;
-  std::unique_ptr<JobKeeper> keeper;
-
-  explicit Office(const std::vector<std::string>& searcher, const Setup& setup = {})
-      : job(store.add_served_job({.owner = "alice", .model_name = "net", .request = setup.request})) {
-    farm.disk_full = setup.disk_full;
-    farm.failed = setup.failed;
-    farm.refuses = setup.refuses;
-    if (setup.begun) {
-      search = store.create_job({.target = store.add_target({.name = "cpu:x"})});
-      store.set_served_search(job.id, search);
-    }
-    std::filesystem::create_directories(folder / "files/blobs");
-    if (setup.model_bytes > 0)
-      write_file(folder / "files/blobs/" + kDigest, std::string(setup.model_bytes, 'x'));
-    keeper = std::make_unique<JobKeeper>(KeeperSettings{.database = folder / "tuning.db",
-                                                        .folder = folder / "files",
-                                                        .searcher = searcher,
-                                                        .search_bytes = setup.search_bytes},
-                                         farm);
-  }
-  db::ServedJob now() { return store.served_job(job.id); }
-  db::JobState state() { return now().state; }
-};
-
-std::vector<std::string> shell(const std::string& script) { return {"/bin/sh", "-c", script}; }
 /// Asks for more and more.
 const std::vector<std::string> kGreedy = {PYTHON, GREEDY_SEARCHER};
 
@@ -350,165 +238,6 @@ TEST(JobKeeper, StopsAJobThatThisMachineHasNoRoomFor) {
               "cannot write net.lathe: No space left on device");
     EXPECT_TRUE(office.keeper->resume(office.job.id));
   }
-}
-
-/// Nothing would be built for them, which candidates would be blamed for.
-TEST(JobKeeper, AJobOfManyThreadsWaitsForSoManyCores) {
-  for (const char* request : {R"({"model": "net", "trials": 10, "threads": 2})",
-                              R"({"model": "net", "trials": 10, "threads": 2, "needs": {"cores": "1"}})"}) {
-    Office office(shell("exec sleep 600"), {.request = request});
-    ASSERT_TRUE(soon([&] { return !office.now().message.empty(); })) << request;
-    EXPECT_EQ(office.now().message, "no device has 2 cores or more; without are: m, 1 core");
-    EXPECT_EQ(office.state(), db::JobState::kQueued);
-  }
-}
-
-/// A worker that comes is told by nobody; of the jobs without one the most urgent then begins.
-TEST(JobKeeper, LooksAtALongQueueWhenAWorkerComes) {
-  TemporaryFolder folder;
-  SilentFarm farm;
-  farm.empty = true;
-  db::Store store(folder / "tuning.db");
-  db::ServedJobId urgent{};
-  for (int i = 0; i < 200; ++i) {
-    const db::ServedJob job = store.add_served_job({.owner = i % 2 == 0 ? "alice" : "bob",
-                                                    .model_name = "net",
-                                                    .request = kTenTrials,
-                                                    .priority = i == 140 ? 1 : 0});
-    if (i == 140) urgent = job.id;
-  }
-  JobKeeper keeper({.database = folder / "tuning.db",
-                    .folder = folder / "files",
-                    .searches = 1,
-                    .searcher = {"/bin/sh", "-c", "exec sleep 600"}},
-                   farm);
-  ASSERT_TRUE(soon([&] { return !store.served_job(urgent).message.empty() && farm.looks >= 3; }));
-  EXPECT_EQ(store.served_job(urgent).state, db::JobState::kQueued);
-  farm.empty = false;
-  ASSERT_TRUE(soon([&] { return store.served_job(urgent).state == db::JobState::kRunning; }));
-  EXPECT_EQ(store.served_jobs({.state = db::JobState::kRunning}).size(), 1u);
-}
-
-TEST(JobKeeper, SaysWhenTheDevicesOfASearchHaveGone) {
-  Office office(shell("exec sleep 600"));
-  ASSERT_TRUE(soon([&] { return office.state() == db::JobState::kRunning; }));
-  office.farm.empty = true;
-  ASSERT_TRUE(soon([&] { return !office.now().message.empty(); }));
-  EXPECT_THAT(office.now().message,
-              testing::MatchesRegex(R"(no worker of its devices, m, 1 core, is ready \(since \S+ \S+ UTC; )"
-                                    R"(at \S+ \S+ UTC the job ends with what it has\))"));
-  EXPECT_EQ(office.state(), db::JobState::kRunning);
-  office.farm.empty = false;
-  EXPECT_TRUE(soon([&] { return office.now().message.empty(); }));
-}
-
-/// One search at once, of alice's job for devices of the class "m, 1 core", which does not end.
-struct OneSearch {
-  TemporaryFolder folder;
-  SilentFarm farm;
-  db::Store store{folder / "tuning.db"};
-  const db::ServedJobId first = add("alice", "m, 1 core");
-  JobKeeper keeper{{.database = folder / "tuning.db",
-                    .folder = folder / "files",
-                    .searches = 1,
-                    .searcher = {"/bin/sh", "-c", "exec sleep 600"},
-                    .gives_way = 1s},
-                   farm};
-
-  db::ServedJobId add(const char* owner, const char* device) {
-    const std::string request = fmt::format(R"({{"model": "net", "trials": 10, "device": "{}"}})", device);
-    return store.add_served_job({.owner = owner, .model_name = "net", .request = request}).id;
-  }
-  db::ServedJob job(db::ServedJobId id) { return store.served_job(id); }
-};
-
-/// A search without devices would else keep others from theirs for as long as it likes.
-TEST(JobKeeper, HasASearchWithoutDevicesGiveWay) {
-  OneSearch one;
-  ASSERT_TRUE(soon([&] { return one.job(one.first).state == db::JobState::kRunning; }));
-  one.farm.has_another = true;
-  const db::ServedJobId second = one.add("bob", "n, 1 core");
-  one.keeper.wake();
-  ASSERT_TRUE(soon([&] { return !one.job(second).message.empty(); }));
-  EXPECT_EQ(one.job(second).message, "waits for the end of the one search that may run at once");
-  EXPECT_EQ(one.job(one.first).state, db::JobState::kRunning);
-  one.farm.empty = true;
-  ASSERT_TRUE(soon([&] { return one.job(second).state == db::JobState::kRunning; }));
-  EXPECT_EQ(one.job(second).message, "");
-  EXPECT_EQ(one.job(one.first).state, db::JobState::kQueued);
-  ASSERT_TRUE(soon([&] { return !one.job(one.first).message.empty(); }));
-  EXPECT_EQ(one.job(one.first).message, "no device is called `m, 1 core`; there are: n, 1 core");
-  EXPECT_EQ(one.job(one.first).crashes, 0);
-  // Back are its devices, and the place is another's now.
-  one.farm.empty = false;
-  ASSERT_TRUE(one.keeper.cancel(second));
-  EXPECT_TRUE(soon([&] { return one.job(one.first).state == db::JobState::kRunning; }));
-}
-
-/// Half searched, of devices that have left meanwhile: the database knows what they were.
-struct HalfSearched {
-  TemporaryFolder folder;
-  SilentFarm farm;
-  db::Store store{folder / "tuning.db"};
-  db::ServedJobId id =
-      store.add_served_job({.owner = "alice", .model_name = "net", .request = kTenTrials}).id;
-  std::optional<JobKeeper> keeper;
-
-  HalfSearched(bool is_known, const char* searcher) {
-    farm.empty = farm.has_another = true;
-    if (is_known)
-      store.add_device({.model = "m",
-                        .architecture = "x86_64",
-                        .cores = 1,
-                        .details = R"({"model": "m", "cores": 1, "architecture": "x86_64"})"});
-    store.set_served_device_class(id, "m, 1 core");
-    store.set_served_search(id, store.create_job({.target = store.add_target({.name = "cpu:x"})}));
-    keeper.emplace(KeeperSettings{.database = folder / "tuning.db",
-                                  .folder = folder / "files",
-                                  .searcher = {"/bin/sh", "-c", searcher},
-                                  .waits_for_devices = 2s},
-                   farm);
-  }
-  db::ServedJob job() { return store.served_job(id); }
-};
-
-/// It never goes on with others, nor waits for ever: its search is started to build what it has.
-TEST(JobKeeper, EndsAJobWhoseDevicesStayAway) {
-  HalfSearched half(true, "exec sleep 600");
-  ASSERT_TRUE(soon([&] { return !half.job().message.empty(); }));
-  EXPECT_THAT(half.job().message,
-              testing::StartsWith("no worker of its devices, m, 1 core, is ready (since "));
-  EXPECT_EQ(half.job().state, db::JobState::kQueued);
-  ASSERT_TRUE(soon([&] { return half.job().state == db::JobState::kRunning; }));
-  EXPECT_EQ(half.job().device_class, "m, 1 core");
-}
-
-TEST(JobKeeper, FailsAJobOfDevicesThatNobodyKnows) {
-  HalfSearched half(false, "exec sleep 600");
-  ASSERT_TRUE(soon([&] { return half.job().state == db::JobState::kFailed; }));
-  EXPECT_EQ(half.job().message, "its devices, m, 1 core, have gone, and the database knows none such");
-  EXPECT_TRUE(soon([&] { return half.farm.cancelled > 0; }));
-}
-
-/// Nor does one whose devices take leases and never answer, which says so.
-TEST(JobKeeper, HasASearchOfMuteDevicesGiveWay) {
-  OneSearch one;
-  ASSERT_TRUE(soon([&] { return one.job(one.first).state == db::JobState::kRunning; }));
-  one.farm.mute = true;
-  ASSERT_TRUE(soon([&] { return !one.job(one.first).message.empty(); }));
-  EXPECT_THAT(one.job(one.first).message,
-              testing::MatchesRegex("no worker of its devices, m, 1 core, answers: each has let a lease pass "
-                                    "its 5 minutes, and has measured nothing since \\(since .* UTC; .*\\)"));
-  one.farm.mute = false;
-  ASSERT_TRUE(soon([&] { return one.job(one.first).message.empty(); }));
-  one.farm.has_another = one.farm.mute = true;
-  const db::ServedJobId second = one.add("bob", "n, 1 core");
-  one.keeper.wake();
-  ASSERT_TRUE(soon([&] { return one.job(second).state == db::JobState::kRunning; }));
-  EXPECT_EQ(one.job(one.first).state, db::JobState::kQueued);
-  ASSERT_TRUE(one.keeper.cancel(second));
-  EXPECT_TRUE(soon([&] { return one.job(one.first).state == db::JobState::kRunning; }))
-      << "nobody else wants the place";
 }
 
 /// Of a job that an administrator resumes, its owner's room is asked for, and not theirs.
