@@ -150,7 +150,8 @@ tir::Func workload_of(const KernelCall& call) {
   // Other names may stand in another order.
   func = tir::canonical(func);
   if (!tir::dims_of(*func).empty()) {
-    if (schedule::is_product(func)) func = with_joined_rows(tir::with_own_dims(func));
+    if (schedule::is_product(func))
+      func = tir::with_dims_of_operands(with_joined_rows(tir::with_own_dims(func)));
     func = tir::canonical(tir::with_dims_of_results(func));
   }
   return tir::with_constant_params(tir::with_simple_shapes(func), call.constants);

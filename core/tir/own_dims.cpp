@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <set>
 #include <span>
+#include <unordered_map>
 
 #include "core/arith/simplify.h"
 #include "core/support/error.h"
 #include "core/tir/dims.h"
+#include "core/tir/regions.h"
 
 namespace lathe::tir {
 namespace {
@@ -182,7 +184,125 @@ bool are_told(const FuncNode& func) {
   return told_dims(func, shapes).has_value();
 }
 
+/// The variables of a sum's leading axes, of which each is open in the result; nothing where there are not
+/// two or it stores otherwise.
+std::vector<Var> open_batch(const Block& block) {
+  const auto* store = block.init ? block.body.as<Store>() : nullptr;
+  if (!store || store->indices.size() < 4) return {};
+  std::vector<Var> batch;
+  for (size_t d = 0; d + 2 < store->indices.size(); ++d)
+    for (const BlockIter& iter : block.iters)
+      if (iter.kind == IterKind::kSpatial && store->indices[d].same_as(iter.var.get()) &&
+          !as_int(store->buffer->shape[d]))
+        batch.push_back(iter.var);
+  return batch.size() + 2 == store->indices.size() ? batch : std::vector<Var>();
+}
+
+/// Each leading axis goes with the product's, or has one element.
+bool follows(const Load& load, const std::vector<Var>& batch) {
+  if (load.indices.size() != batch.size() + 2) return false;
+  for (size_t d = 0; d < batch.size(); ++d) {
+    const int64_t* only = as_int(load.buffer->shape[d]);
+    if (only ? *only != 1 : !load.indices[d].same_as(batch[d].get())) return false;
+  }
+  return true;
+}
+
+using BatchOf = std::unordered_map<const Node*, std::vector<Var>>;  // by buffer
+
+bool is_one(const Expr& extent) { return as_int(extent) && *as_int(extent) == 1; }
+
+/// The leading axes of a product's operands that get dimensions of their own, as variables of the block.
+/// Those at the end of which what has no rows has one element keep theirs: the other operand goes through
+/// them and through its rows as one. Nothing where both have all of the batch.
+std::vector<Var> axes_to_name(const Block& block, const std::vector<Ref<Load>>& operands) {
+  std::vector<Var> batch = open_batch(block);
+  const std::vector<Expr>& place = block.body.as<Store>()->indices;
+  const Expr row = place[batch.size()];
+  bool repeats = false;
+  size_t named = batch.size();
+  for (const Ref<Load>& operand : operands) {
+    const std::vector<Expr>& shape = operand->buffer->shape;
+    const bool has_rows = std::any_of(operand->indices.end() - 2, operand->indices.end(),
+                                      [&](const Expr& index) { return index.same_as(row.get()); });
+    size_t axes = batch.size();
+    while (!has_rows && axes > 0 && is_one(shape[axes - 1])) --axes;
+    named = std::min(named, axes);
+    repeats |= std::any_of(shape.begin(), shape.begin() + static_cast<int64_t>(batch.size()), is_one);
+  }
+  batch.resize(repeats ? named : 0);
+  return batch;
+}
+
+using BatchOf = std::unordered_map<const Node*, std::vector<Var>>;  // by buffer
+
+/// The parameters that the block's sum reads, and nothing else, and which follow its batch.
+std::vector<Ref<Load>> operands_of(const Block& block, const FuncNode& func,
+                                   const std::unordered_map<const Node*, int>& loads) {
+  const std::vector<Var> batch = open_batch(block);
+  std::vector<Ref<Load>> operands;
+  if (batch.empty()) return operands;
+  post_order(block.body, [&](const NodeRef& node) {
+    const auto* load = node.as<Load>();
+    const bool is_input = load && std::any_of(func.params.begin(), func.params.end() - func.outputs,
+                                              [&](const Buffer& param) { return param == load->buffer; });
+    if (is_input && loads.at(load->buffer.get()) == 1 && follows(*load, batch)) operands.push_back(Ref(load));
+  });
+  return operands;
+}
+
+BatchOf axes_to_name(const Func& func) {
+  std::unordered_map<const Node*, int> loads;
+  post_order(func, [&](const NodeRef& node) {
+    if (const auto* load = node.as<Load>()) ++loads[load->buffer.get()];
+  });
+  BatchOf found;
+  post_order(func, [&](const NodeRef& node) {
+    const auto* block = node.as<Block>();
+    if (!block) return;
+    const std::vector<Ref<Load>> operands = operands_of(*block, *func, loads);
+    if (operands.size() < 2) return;
+    for (const Ref<Load>& operand : operands) found[operand->buffer.get()] = axes_to_name(*block, operands);
+  });
+  return found;
+}
+
 }  // namespace
+
+Func with_dims_of_operands(const Func& func) {
+  const BatchOf operands = axes_to_name(func);
+  if (std::all_of(operands.begin(), operands.end(), [](const auto& each) { return each.second.empty(); }))
+    return func;
+  int64_t next = 0;
+  BatchOf renamed;
+  const NodeRef result = rewrite(func, [&](const NodeRef& node) -> NodeRef {
+    if (const auto* buffer = node.as<BufferNode>()) {
+      const auto found = operands.find(buffer);
+      if (found == operands.end()) return node;
+      auto copy = mutate(*buffer);
+      for (size_t d = 0; d < found->second.size(); ++d) copy->shape[d] = var(fmt::format("q{}", next++));
+      const Buffer sealed = seal(std::move(copy));
+      renamed[sealed.get()] = found->second;
+      return sealed;
+    }
+    if (const auto* read = node.as<Load>()) {
+      const auto found = renamed.find(read->buffer.get());
+      if (found == renamed.end()) return node;
+      std::vector<Expr> indices = read->indices;
+      for (size_t d = 0; d < found->second.size(); ++d)
+        indices[d] = min(found->second[d], read->buffer->shape[d] - 1);
+      return load(read->buffer, indices);
+    }
+    const auto* block = node.as<Block>();
+    if (!block || block->iters.empty()) return node;
+    auto copy = mutate(*block);
+    Accesses accesses = block_accesses(copy->iters, copy->init, copy->body);
+    copy->reads = std::move(accesses.reads);
+    copy->writes = std::move(accesses.writes);
+    return seal(std::move(copy));
+  });
+  return result.cast<FuncNode>();
+}
 
 Func with_own_dims(const Func& func) {
   if (products_in_shapes(func).empty() && are_told(*func)) return func;

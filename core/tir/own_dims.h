@@ -23,6 +23,16 @@ Func with_own_dims(const Func& func);
 /// itself as above. REQUIRES: unscheduled.
 Func with_dims_of_results(const Func& func);
 
+/// func f[a, b](x: float32[a, 1, 8, 4], w: float32[1, b, 4, 8]) -> (y: float32[a, b, 8, 8])
+///   ->  func f[q0, q1, q2, q3, a, b](x: float32[q0, q1, 8, 4], w: float32[q2, q3, 4, 8]) -> (..)
+///
+/// of products with two open dimensions of a batch or more, of which an operand lacks one: each operand has
+/// its own, and its only element stands for all where one is 1. Operands of which only a run tells which of
+/// their dimensions are 1 are then few programs, in place of nine: this one, that of operands that agree, and
+/// those in which rows of several products are rows of one. Gives `func` itself as above. REQUIRES:
+/// unscheduled.
+Func with_dims_of_operands(const Func& func);
+
 /// The value of each dimension, in the order of dims_of(), in a call whose parameters have these shapes: what
 /// stands where it stands alone. A shape may have several open dimensions where the program has one
 /// (join_dims.h), which is their product then. Nothing when one is not told.

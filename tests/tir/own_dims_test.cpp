@@ -109,6 +109,75 @@ TEST(OwnDims, AreToldByTheShapesOfCalls) {
   EXPECT_EQ(told("n, 4", {3, 4, 4}), "nothing");
 }
 
+/// Products of two dimensions of a batch; "d" is what stands at the place of one that an operand lacks.
+Func products(const std::string& x, const std::string& w) {
+  auto dims = [](std::string batch) { return batch.replace(batch.find(','), 1, ", "); };
+  auto place = [](const std::string& batch, size_t d) {
+    return batch[2 * d] == '1' ? std::string("0") : std::string(1, "pq"[d]);
+  };
+  auto places = [&](const std::string& batch) { return place(batch, 0) + ", " + place(batch, 1); };
+  return parse_func("func f[a, b, m](x: float32[" + dims(x) + ", m, 4], w: float32[" + dims(w) +
+                    R"(, 4, 8]) -> (y: float32[a, b, m, 8]) {
+  block root {
+    for i in 0..a { for j in 0..b { for l in 0..m { for o in 0..8 { for k in 0..4 {
+      block product(spatial p in 0..a = i, spatial q in 0..b = j, spatial r in 0..m = l, spatial s in 0..8 = o,
+                    reduce t in 0..4 = k) {
+        reads x[)" + places(x) +
+                    R"(, r, t], w[)" + places(w) + R"(, t, s]
+        writes y[p, q, r, s]
+        init { y[p, q, r, s] = 0.0 }
+        y[p, q, r, s] = y[p, q, r, s] + x[)" +
+                    places(x) + R"(, r, t] * w[)" + places(w) + R"(, t, s]
+    } } } } } }
+  }
+})");
+}
+
+TEST(OwnDims, AreThoseOfEachOperandOfABatch) {
+  auto signature = [](const std::string& x, const std::string& w) {
+    return signature_of(canonical(with_dims_of_operands(products(x, w))));
+  };
+  const std::string own = signature("a,1", "1,b");
+  EXPECT_EQ(own,
+            "main[n0, n1, n2, n3, n4, n5, n6](p0: float32[n0, n1, n2, 4], p1: float32[n3, n4, 4, 8]) -> (p2: "
+            "float32[n5, n6, n2, 8])");
+  for (const auto& [x, w] : {std::pair("1,1", "a,b"), {"1,b", "a,b"}, {"a,1", "a,b"}, {"a,b", "1,b"}})
+    EXPECT_EQ(signature(x, w), own) << x << " and " << w;
+  // Rows of all that have the same second operand are rows of one product.
+  EXPECT_EQ(signature("1,b", "a,1"), signature("a,b", "a,1"));
+  EXPECT_NE(signature("1,b", "a,1"), own);
+  for (const auto& [x, w] : {std::pair("a,b", "a,b"), {"a,b", "1,1"}}) {
+    const Func func = products(x, w);
+    EXPECT_EQ(with_dims_of_operands(func), func) << x << " and " << w;
+  }
+}
+
+TEST(OwnDims, OfOperandsComputeTheSame) {
+  for (const auto& [x, w] : {std::pair("a,1", "1,b"), {"1,b", "a,1"}, {"1,1", "a,b"}}) {
+    const Func func = products(x, w), own = with_dims_of_operands(func);
+    ASSERT_NE(own, func);
+    auto run = [](const Func& f, const std::vector<int64_t>& dims) {
+      const Func known = with_dims(f, dims);
+      std::vector<Tensor> args;
+      for (const Buffer& param : known->params) {
+        std::vector<int64_t> shape;
+        for (const Expr& extent : param->shape) shape.push_back(int_value(extent));
+        args.push_back(random_tensor(shape, kFloat32, args.size()));
+      }
+      interpret(known, args);
+      return args.back();
+    };
+    std::vector<std::vector<Expr>> shapes;
+    std::vector<int64_t> dims;
+    const Func known = with_dims(func, std::vector<int64_t>{3, 2, 5});
+    for (const Buffer& param : known->params) shapes.push_back(param->shape);
+    const auto told = told_dims(*own, shapes);
+    ASSERT_TRUE(told);
+    for (const Expr& dim : *told) dims.push_back(int_value(dim));
+    EXPECT_EQ(max_relative_error(run(known, {}), run(own, dims)), 0) << x << " and " << w;
+  }
+}
+
 TEST(OwnDims, ComputesTheSame) {
   const Func func = program("h, w", "h // 2 * (w // 2) + 1", "", "h // 2 * (w // 2)"),
              own = with_own_dims(func);

@@ -103,6 +103,18 @@ def @main[a, b, c, d, e, f, g](%x: Tensor[(a, b, c, d, e, f, g), float32]) { nn.
   EXPECT_THAT(points_.points, SizeIs(5));
 }
 
+/// Products of which an operand lacks some of the batch, each another one, are one program.
+TEST_F(OpenTasks, ProductsOfWhatABatchRepeatsAreOne) {
+  fused_ = optimize(relay::parse_module(R"(#[version = "0.0.5"]
+def @main[a, b, m, k, n](%x: Tensor[(a, 1, m, k), float32], %y: Tensor[(1, b, k, n), float32],
+                         %z: Tensor[(a, b, k, n), float32]) {
+  (nn.batch_matmul(%x, %y), nn.batch_matmul(%x, %z))
+})",
+                                        "products.relay"),
+                    target_);
+  EXPECT_THAT(open_programs(fused_, open_points(fused_, parse_open_dims({"all"}))), SizeIs(1));
+}
+
 TEST_F(OpenTasks, AreNoneOfAnUnknownDimension) {
   EXPECT_THAT(thrown_by([&] { tasks({"k=1..5"}); }),
               HasSubstr("no input has an open dimension of this name; "));
