@@ -4,6 +4,7 @@
 #include "core/frontends/onnx_arithmetic.h"
 #include "core/frontends/onnx_branches.h"
 #include "core/frontends/onnx_lists.h"
+#include "core/frontends/onnx_optionals.h"
 #include "core/relay/analysis/call_type.h"
 #include "core/relay/ops/attrs_require.h"
 #include "core/relay/ops/attrs_tensor.h"
@@ -88,10 +89,17 @@ Expr most_steps(const Node& node) {
   return dims_of(zeros_of(emit("maximum", {cast_to(reshape(node.in(0), {}), kInt64), scalar(kInt64, 0)})))[0];
 }
 
-/// What a step gives the next one takes, and there are as many steps as a run makes.
-void require_one_type(const Node& node, const Values& outputs) {
+/// Of what a loop carries, the type of the values of optionals that have one in some steps and none in
+/// others; null for all else.
+using OptionalTypes = std::vector<relay::Type>;
+
+/// What a step gives the next one takes, and there are as many steps as a run makes. `optional(i)`: output i
+/// may have a value or none.
+void require_one_type(
+    const Node& node, const Values& outputs,
+    FunctionRef<bool(size_t)> optional = [](size_t) { return false; }) {
   for (size_t i = 0; i < outputs.size(); ++i)
-    if (is_either(outputs[i]))
+    if (is_either(outputs[i]) && !optional(i))
       node.reject(
           "output {} of its body is of several ranks or types by a condition, which must be known when the "
           "model is compiled",
@@ -100,19 +108,21 @@ void require_one_type(const Node& node, const Values& outputs) {
 
 /// The body of a loop: the step's number, the condition and what is carried give the next condition, what is
 /// carried, and a value for each tensor that is gathered.
-Values body_of(const Node& node, const Values& inputs) {
+Values body_of(const Node& node, const Values& inputs, const OptionalTypes& optionals) {
   Values outputs = node.run("body", inputs);
   if (outputs.size() != 1 + node.outputs()) node.reject("its body has {} outputs", outputs.size());
-  require_one_type(node, outputs);
-  for (Value& output : outputs) output = as_data(output);
+  require_one_type(node, outputs,
+                   [&](size_t i) { return i > 0 && i <= optionals.size() && optionals[i - 1]; });
+  for (Value& output : outputs)
+    if (!is_either(output)) output = as_data(output);
   return outputs;
 }
 
 /// What a step gives to gather, for its types alone.
-Values rows_of_a_step(const Node& node, const Values& inputs, size_t carried) {
+Values rows_of_a_step(const Node& node, const Values& inputs, const OptionalTypes& carried) {
   OpenDimensions::Scope scope;
-  const Values outputs = body_of(node, inputs);
-  return {outputs.begin() + 1 + static_cast<std::ptrdiff_t>(carried), outputs.end()};
+  const Values outputs = body_of(node, inputs, carried);
+  return {outputs.begin() + 1 + static_cast<std::ptrdiff_t>(carried.size()), outputs.end()};
 }
 
 /// What a step gives to carry on, for its types alone.
@@ -120,7 +130,9 @@ Values carried_by_a_step(const Node& node, const Value& step, const Value& condi
   Values inputs{step, condition};
   inputs.insert(inputs.end(), carried.begin(), carried.end());
   OpenDimensions::Scope scope;
-  const Values outputs = body_of(node, inputs);
+  // Which of them are optionals this is to tell.
+  const OptionalTypes any(carried.size(), relay::tensor_type(std::vector<Expr>{}, kBool));
+  const Values outputs = body_of(node, inputs, any);
   return {outputs.begin() + 1, outputs.begin() + 1 + static_cast<std::ptrdiff_t>(carried.size())};
 }
 
@@ -157,15 +169,29 @@ Value in_any_step(const Value& value) {
   return type.as<relay::TensorType>() ? relay::with_checked_type(relay::make_var("any", type), type) : value;
 }
 
-/// What a loop carries, with lists in the place of sequences: of items as they are at first and as the body
-/// gives them. What stays nothing in all steps is as it is.
-Values with_lists(const Node& node, const Value& condition, const Values& carried) {
-  if (std::none_of(carried.begin(), carried.end(), is_sequence)) return carried;
+/// What a loop carries, with lists in the place of sequences and of optionals that get a value.
+struct Carried {
+  Values values;
+  OptionalTypes optionals;
+};
+
+/// Sequences are of items as they are at first and as the body gives them. What stays nothing in all steps is
+/// as it is.
+Carried with_lists(const Node& node, const Value& condition, const Values& carried) {
+  Carried result{carried, OptionalTypes(carried.size())};
+  if (std::none_of(carried.begin(), carried.end(), is_sequence)) return result;
+  std::vector<relay::Type> types;
+  const auto find_types = [&](const Values& next) {
+    types = item_types(carried, next);
+    for (size_t i = 0; i < carried.size(); ++i)
+      if (carried[i] == no_value()) result.optionals[i] = value_type(next[i], nullptr);
+  };
   Values next = carried_by_a_step(node, scalar(kInt64, 0), condition, carried);
-  std::vector<relay::Type> types = item_types(carried, next);
+  find_types(next);
   const auto has_untyped = [&](bool may_stay_nothing) {
     for (size_t i = 0; i < carried.size(); ++i)
-      if (is_sequence(carried[i]) && !types[i] && !(may_stay_nothing && stays_nothing(carried[i], next[i])))
+      if (is_sequence(carried[i]) && !types[i] && !result.optionals[i] &&
+          !(may_stay_nothing && stays_nothing(carried[i], next[i])))
         return true;
     return false;
   };
@@ -175,12 +201,15 @@ Values with_lists(const Node& node, const Value& condition, const Values& carrie
     Values any;
     for (const Value& value : carried) any.push_back(in_any_step(as_data(value)));
     next = carried_by_a_step(node, in_any_step(scalar(kInt64, 0)), condition, any);
-    types = item_types(carried, next);
+    find_types(next);
   }
   if (has_untyped(true)) reject_untyped(node);
-  Values result = carried;
-  for (size_t i = 0; i < carried.size(); ++i)
-    if (types[i]) result[i] = as_list(carried[i], with_told_sizes(types[i]));
+  for (size_t i = 0; i < carried.size(); ++i) {
+    if (result.optionals[i])
+      result.values[i] = optional_as_list(carried[i], with_told_sizes(result.optionals[i]));
+    else if (types[i])
+      result.values[i] = as_list(carried[i], with_told_sizes(types[i]));
+  }
   return result;
 }
 
@@ -194,7 +223,7 @@ bool has_endless_count(const Node& node) {
 
 /// Of a count or a condition that only a run knows.
 Values loop_at_run_time(const Node& node, const Value& condition, const Values& given) {
-  const Values carried = with_lists(node, condition, given);
+  const auto [carried, optionals] = with_lists(node, condition, given);
   const size_t gathers = node.outputs() - carried.size();
   const bool counted = node.has(0) && !has_endless_count(node);
   Values first{scalar(kInt64, 0), reshape(as_data(condition), {})};
@@ -202,16 +231,21 @@ Values loop_at_run_time(const Node& node, const Value& condition, const Values& 
     if (!is_nothing(value)) first.push_back(as_data(value));
   const size_t begin_of_rows = first.size();
   // The body's inputs: the state but for its rows, and between what is carried what stays nothing.
-  auto inputs_of = [&](const Values& state) {
+  auto inputs_of = [&, &carried = carried, &optionals = optionals](const Values& state) {
     Values inputs{state[0], state[1]};
     size_t at = inputs.size();
-    for (const Value& value : carried) inputs.push_back(is_nothing(value) ? value : state[at++]);
+    for (size_t i = 0; i < carried.size(); ++i) {
+      if (is_nothing(carried[i]))
+        inputs.push_back(carried[i]);
+      else
+        inputs.push_back(optionals[i] ? optional_of(state[at++]) : state[at++]);
+    }
     return inputs;
   };
   const Value count = counted ? reshape(as_data(node.in(0)), {}) : Value();
   if (gathers > 0) {
     const Expr most = counted ? most_steps(node) : Expr();
-    for (const Value& row : rows_of_a_step(node, inputs_of(first), carried.size()))
+    for (const Value& row : rows_of_a_step(node, inputs_of(first), optionals))
       first.push_back(no_rows_yet(row, most));
   }
   // Whether nothing but the count ends it.
@@ -222,8 +256,8 @@ Values loop_at_run_time(const Node& node, const Value& condition, const Values& 
     const Value below = less(state[0], count);
     return emit("logical_and", {state[1], below});
   };
-  auto next = [&](const Values& state) {
-    Values outputs = body_of(node, inputs_of(state));
+  auto next = [&, &carried = carried, &optionals = optionals](const Values& state) {
+    Values outputs = body_of(node, inputs_of(state), optionals);
     Values after{plus(state[0], scalar(kInt64, 1)), reshape(outputs[0], {})};
     to_the_end &= outputs[0] == state[1] || (known(outputs[0]) && known(outputs[0])->value(0) != 0);
     for (size_t i = 0; i < carried.size(); ++i) {
@@ -233,6 +267,13 @@ Values loop_at_run_time(const Node& node, const Value& condition, const Values& 
         continue;
       }
       const Value& before = state[after.size()];
+      if (optionals[i]) {
+        const relay::Type own = before->checked_type.as<relay::TypeCall>()->args[0],
+                          type = value_type(value, own);
+        if (!type) reject_untyped(node);
+        after.push_back(optional_as_list(value, type));
+        continue;
+      }
       const relay::Type item = value.as<relay::Tuple>() ? common_item_type({before, value}) : nullptr;
       after.push_back(item ? as_list(value, item) : value);
     }
@@ -339,7 +380,8 @@ Values loop_with_steps(const Node& node) {
   if (!gathered.empty() && gathered[0].empty()) {
     Values inputs{scalar(kInt64, 0), condition};
     inputs.insert(inputs.end(), carried.begin(), carried.end());
-    for (const Value& row : rows_of_a_step(node, inputs, carried.size())) none.push_back(room_for(0, row));
+    for (const Value& row : rows_of_a_step(node, inputs, OptionalTypes(carried.size())))
+      none.push_back(room_for(0, row));
   }
   for (size_t i = 0; i < gathered.size(); ++i)
     carried.push_back(none.empty() ? concatenated(gathered[i], 0) : none[i]);

@@ -49,15 +49,6 @@ Value cell(const Value& item, const Value& rest) {
   return of_type(make<relay::Call>(constructor("Cons"), Values{item, rest}), rest->checked_type);
 }
 
-Value has_items(const Value& list) {
-  auto is = [](bool value) { return constant(full({}, kBool, value)); };
-  const relay::Pattern any = make<relay::WildcardPattern>();
-  const relay::Pattern some = make<relay::ConstructorPattern>(constructor("Cons"), std::vector{any, any});
-  const Value result = make<relay::Match>(
-      list, std::vector<relay::Clause>{{some, is(true)}, {any, is(false)}}, /*complete=*/true);
-  return of_type(result, relay::tensor_type(Dims{}, kBool));
-}
-
 /// The last item, and those before it.
 struct Parted {
   Value last, rest;
@@ -195,6 +186,15 @@ Value joined(const Value& list, int64_t axis) {
 }
 
 }  // namespace
+
+Value has_items(const Value& list) {
+  auto is = [](bool value) { return constant(full({}, kBool, value)); };
+  const relay::Pattern any = make<relay::WildcardPattern>();
+  const relay::Pattern some = make<relay::ConstructorPattern>(constructor("Cons"), std::vector{any, any});
+  const Value result = make<relay::Match>(
+      list, std::vector<relay::Clause>{{some, is(true)}, {any, is(false)}}, /*complete=*/true);
+  return of_type(result, relay::tensor_type(Dims{}, kBool));
+}
 
 bool is_list(const Value& value) {
   const auto* type = value->checked_type.as<relay::TypeCall>();

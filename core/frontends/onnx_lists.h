@@ -23,6 +23,8 @@ Value as_list(const Value& sequence, const relay::Type& type);
 /// An item of `type`, or of what is made of it by fewer known sizes, behind the others.
 Value with_last(const Value& list, const Value& item);
 
+/// Whether there is one, a boolean of rank 0.
+Value has_items(const Value& list);
 /// How many items, int64 of rank 0.
 Value length_of(const Value& list);
 /// The item at a position, which counts from the end where it is negative. The run fails where there is none.

@@ -118,6 +118,41 @@ TEST(OnnxBranches, OptionalsWithAndWithoutAValue) {
             std::string::npos);
 }
 
+/// A loop begins without a value; a step gives one, or takes it away, by what it finds.
+TEST(OnnxBranches, AnOptionalThatGetsAValueInALoop) {
+  const std::string sums = node("ReduceSum", {"row"}, {"sum"}, integer("keepdims", 0));
+  const std::string keep = if_node("is_more", {node("Optional", {"row"}, {"kept_yes"})},
+                                   {node("Identity", {"o"}, {"kept_no"})}, "kept");
+  const std::string drop =
+      if_node("is_less", {node("Optional", {}, {"p_yes"})}, {node("Identity", {"kept"}, {"p_no"})}, "p");
+  const std::string count =
+      if_node("has", {node("OptionalGetElement", {"o"}, {"v"}), node("Add", {"total", "v"}, {"next_yes"})},
+              {node("Identity", {"total"}, {"next_no"})}, "next");
+  const std::string body = bytes::graph(
+      {node("Identity", {"go"}, {"on"}), node("Gather", {"x", "i"}, {"row"}), sums,
+       node("Greater", {"sum", "most"}, {"is_more"}), node("Less", {"sum", "least"}, {"is_less"}), keep, drop,
+       node("OptionalHasElement", {"o"}, {"has"}), count},
+      bytes::input("i") + bytes::input("go") + bytes::input("o") + bytes::input("total"),
+      {"on", "p", "next"});
+  const std::string last = if_node("has_one", {node("OptionalGetElement", {"found"}, {"y_yes"})},
+                                   {node("Neg", {"start"}, {"y_no"})}, "y");
+  Build build(
+      {{node("Shape", {"x"}, {"shape"}), ints("zero", {0}), node("Gather", {"shape", "zero"}, {"t"}),
+        node("Optional", {}, {"nothing"}),
+        node("Loop", {"t", "", "nothing", "start"}, {"found", "total"}, bytes::subgraph("body", body)),
+        node("OptionalHasElement", {"found"}, {"has_one"}), last},
+       input_of("x", {"t", "2"}) + input_of("start", {"2"}) + input_of("most", {}) + input_of("least", {}),
+       {"y", "total", "has_one"}});
+  auto at = [&](const std::vector<float>& x) {
+    return build.at(Tensors{floats(x, {static_cast<int64_t>(x.size() / 2), 2}), floats({1, 2}, {2}),
+                            floats({5}, {}), floats({0}, {})});
+  };
+  expect_equal(at({1, 1}), {floats({-1, -2}, {2}), floats({1, 2}, {2}), flag(false)});
+  expect_equal(at({1, 1, 3, 4, 1, 1}), {floats({3, 4}, {2}), floats({4, 6}, {2}), flag(true)});
+  expect_equal(at({3, 4, 5, 6, 1, 1}), {floats({5, 6}, {2}), floats({9, 12}, {2}), flag(true)});
+  expect_equal(at({3, 4, 1, 1, -3, 2}), {floats({-1, -2}, {2}), floats({7, 10}, {2}), flag(false)});
+}
+
 /// Of a sequence whose length is known a branch may ask for more, which no run may take.
 TEST(OnnxBranches, AnItemThatASequenceHasNot) {
   const std::string one = node("SequenceConstruct", {"x"}, {"s"});
