@@ -7,6 +7,7 @@
 #include "core/arith/simplify.h"
 #include "core/relay/infer/unifier.h"
 #include "core/relay/text.h"
+#include "core/support/shape_fault.h"
 #include "core/support/stack.h"
 
 namespace lathe::relay {
@@ -106,26 +107,23 @@ bool bind_expressions(const Value& value, const Type& type, Dims& dims) {
   return found;
 }
 
-std::string not_of_type(const Value& value, const Type& type, const std::string& known) {
-  return fmt::format("{} is not of type {}{}", print(value), print(type), known);
+std::string not_of_type(const Value& value, const Type& type) {
+  return fmt::format("{} is not of type {}", print(value), print(type));
 }
 
 /// What the dimensions are not; "" where they fit.
 std::string compared(const Value& value, const Type& type, Dims& dims) {
-  std::string known;
-  const bool fits = for_each_tensor(value, type, dims, [&](const Tensor& tensor, const TensorType& wanted) {
-    for (size_t i = 0; i < wanted.shape.size(); ++i) {
-      const lathe::Expr dim = evaluate(wanted.shape[i], dims);
-      if (as_int(dim) && int_value(dim) != tensor.shape()[i]) {
-        known = as_int(wanted.shape[i])
-                    ? ""
-                    : fmt::format("; {} is {} here", print(wanted.shape[i]), int_value(dim));
-        return false;
-      }
+  std::string fault;
+  for_each_tensor(value, type, dims, [&](const Tensor& tensor, const TensorType& wanted) {
+    std::vector<int64_t> shape;
+    for (const lathe::Expr& extent : wanted.shape) {
+      const lathe::Expr dim = evaluate(extent, dims);
+      shape.push_back(as_int(dim) ? int_value(dim) : -1);
     }
-    return true;
+    fault = shape_fault(tensor.shape(), shape);
+    return fault.empty();
   });
-  return fits ? "" : not_of_type(value, type, known);
+  return fault;
 }
 
 }  // namespace
@@ -133,7 +131,7 @@ std::string compared(const Value& value, const Type& type, Dims& dims) {
 DimsFault bind_dims(std::span<const Value> values, std::span<const Type> types, Dims& dims) {
   // Variables first: an expression may stand before the dimension that tells its variable.
   for (size_t i = 0; i < values.size(); ++i)
-    if (!bind_variables(values[i], types[i], dims)) return {i, not_of_type(values[i], types[i], "")};
+    if (!bind_variables(values[i], types[i], dims)) return {i, not_of_type(values[i], types[i])};
   // Each may be what another one waits for.
   for (bool found = true; std::exchange(found, false);)
     for (size_t i = 0; i < values.size(); ++i) found |= bind_expressions(values[i], types[i], dims);

@@ -8,6 +8,7 @@
 #include "core/relay/ops/attrs_require.h"
 #include "core/relay/ops/families.h"
 #include "core/relay/ops/rule.h"
+#include "core/support/shape_fault.h"
 
 namespace lathe::relay::ops {
 namespace {
@@ -109,13 +110,14 @@ Relation match_shape_type(RelationContext& c, const Attrs&) {
   if (!x || !wanted) return Relation::kWaits;
   require_rank(c, 0, *x, wanted->size());
   Shape shape = x->shape;
+  std::vector<int64_t> have, want;
   for (size_t d = 0; d < shape.size(); ++d) {
-    if (is_int((*wanted)[d], -1)) continue;
-    if (as_int((*wanted)[d]) && as_int(shape[d]) && int_value(shape[d]) != int_value((*wanted)[d]))
-      mismatch(c, "the shape is {}, {} is expected along axis {}", describe(x->shape),
-               int_value((*wanted)[d]), d);
-    shape[d] = (*wanted)[d];
+    const bool known = as_int((*wanted)[d]) && as_int(shape[d]);
+    have.push_back(known ? int_value(shape[d]) : -1);
+    want.push_back(known ? int_value((*wanted)[d]) : -1);
+    if (!is_int((*wanted)[d], -1)) shape[d] = (*wanted)[d];
   }
+  if (const std::string fault = shape_fault(have, want); !fault.empty()) throw Error(fault);
   c.result(tensor_type(shape, x->dtype));
   return Relation::kSolved;
 }

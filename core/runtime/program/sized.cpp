@@ -6,6 +6,7 @@
 #include "core/runtime/most_bytes.h"
 #include "core/runtime/program/machine.h"
 #include "core/support/error.h"
+#include "core/support/shape_fault.h"
 
 namespace lathe::runtime {
 namespace {
@@ -13,16 +14,6 @@ namespace {
 /// In the order of SizedOp.
 constexpr std::string_view kNames[] = {"extent", "first_rows", "reshape_to", "zeros_of", "match_shape"};
 static_assert(std::size(kNames) == static_cast<size_t>(kLastSizedOp) + 1);
-
-void require_shape(const std::vector<int64_t>& shape, const std::vector<int64_t>& wanted) {
-  const bool fits = std::equal(shape.begin(), shape.end(), wanted.begin(), wanted.end(),
-                               [](int64_t have, int64_t want) { return want < 0 || have == want; });
-  if (fits) return;
-  std::string text;
-  for (int64_t dim : wanted)
-    text += fmt::format("{}{}", text.empty() ? "" : ", ", dim < 0 ? "?" : std::to_string(dim));
-  fail("the shape is {}, ({}) is expected", shape_text(shape), text);
-}
 
 }  // namespace
 
@@ -130,7 +121,7 @@ bool Machine::sized(const Instruction& i, std::span<const Datum> args, Datum& re
     }
     case SizedOp::kMatchShape:
       if (sizes.size() != shape.size()) return false;
-      require_shape(shape, sizes);
+      if (const std::string fault = shape_fault(shape, sizes); !fault.empty()) throw Error(fault);
       Heap::retain(whole);
       result = whole;
       return true;
