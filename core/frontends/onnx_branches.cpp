@@ -99,6 +99,18 @@ Values one_of(const Value& condition, const Values& yes, const Values& no) {
   return results;
 }
 
+/// A side's tensor for whoever asks for it. Several branches may, by the same condition; it is computed in
+/// front of them then, so where it may fail it is computed here, and is nothing on the other side.
+Value for_all(const Value& condition, const Value& side, bool holds) {
+  if (!is_tensor(side) || !may_fail(side, condition)) return side;
+  const relay::Type told = with_told_sizes(side->checked_type);
+  std::vector<Expr> shape = told.as<relay::TensorType>()->shape;
+  std::ranges::replace_if(
+      shape, [](const Expr& dim) { return dim.as<Any>() != nullptr; }, Expr(0));
+  const Value value = as_data(side), nothing = repeated_to(scalar(type_of(side).dtype, 0), shape);
+  return holds ? branch(condition, {value}, {nothing})[0] : branch(condition, {nothing}, {value})[0];
+}
+
 Values joined(const Value& condition, Values yes, Values no) {
   yes.resize(std::min(yes.size(), no.size()));
   no.resize(yes.size());
@@ -116,7 +128,8 @@ Values joined(const Value& condition, Values yes, Values no) {
     const bool alike = tensors ? common_type(yes[i]->checked_type, no[i]->checked_type) != nullptr
                                : become_lists(yes[i], no[i]);
     if (!alike) {
-      results[i] = make<relay::If>(condition, yes[i], no[i]);
+      results[i] =
+          make<relay::If>(condition, for_all(condition, yes[i], true), for_all(condition, no[i], false));
       continue;
     }
     places.push_back(i);

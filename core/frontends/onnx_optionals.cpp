@@ -1,7 +1,5 @@
 #include "core/frontends/onnx_optionals.h"
 
-#include <algorithm>
-
 #include "core/frontends/onnx_arithmetic.h"
 #include "core/frontends/onnx_branches.h"
 #include "core/frontends/onnx_lists.h"
@@ -33,18 +31,9 @@ Value optional_as_list(const Value& optional, const relay::Type& type) {
 }
 
 Value optional_of(const Value& list) {
-  const Value has = has_items(list);
-  // In any step, since several branches may ask for it: it is computed in front of them.
-  const Value item = branch_of(
-      has, [&] { return Values{item_at(list, scalar(kInt64, -1))}; },
-      [&] {
-        std::vector<Expr> shape = item_type(list).shape;
-        std::ranges::replace_if(
-            shape, [](const Expr& dim) { return dim.as<Any>() != nullptr; }, Expr(0));
-        return Values{repeated_to(scalar(item_type(list).dtype, 0), shape)};
-      })[0];
   return branch_of(
-      has, [&] { return Values{item}; }, [] { return Values{no_value()}; })[0];
+      has_items(list), [&] { return Values{item_at(list, scalar(kInt64, -1))}; },
+      [] { return Values{no_value()}; })[0];
 }
 
 }  // namespace lathe::onnx

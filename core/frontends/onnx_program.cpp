@@ -40,6 +40,9 @@ bool may_fail_by_itself(const NodeRef& node) {
   const auto* op = call ? call->callee.as<relay::OpNode>() : nullptr;
   if (!op) return false;
   const relay::Refusal refusal = op->row().refusal;
+  if (op->name == "reshape" &&
+      !prove_equal(elements_of(dims_of(call->args[0])), elements_of(dims_of(node.cast<relay::RelayNode>()))))
+    return true;
   return refusal == relay::Refusal::kByArguments ||
          (refusal == relay::Refusal::kOfNothing && has_open_dims(call->args[0]));
 }
@@ -59,6 +62,17 @@ std::unordered_set<const lathe::Node*> computed_with(Values waiting) {
   }
   return computed;
 }
+
+}  // namespace
+
+bool may_fail(const Value& value, const Value& known) {
+  const auto anyway = computed_with({known});
+  return std::ranges::any_of(computed_with({value}), [&](const lathe::Node* node) {
+    return !anyway.count(node) && may_fail_by_itself(NodeRef(node));
+  });
+}
+
+namespace {
 
 /// What is the same in all steps of a loop, taken out of its body.
 class Invariants : public relay::ExprMutator {

@@ -9,6 +9,8 @@ namespace lathe::onnx {
 Value with_named_sizes(const Value& value);
 /// The type of which both are, with `?` for sizes in which they differ; null where they differ in more.
 relay::Type common_type(const relay::Type& a, const relay::Type& b);
+/// Whether a run may refuse to compute the value: something in it that `known` does not need anyway.
+bool may_fail(const Value& value, const Value& known);
 /// `type` of a tensor, with `?` for sizes that nothing tells here, as those of the body of a loop behind it.
 relay::Type with_told_sizes(const relay::Type& type);
 /// As many zeros as the number says, which a run computes: a vector, whose length has a name.

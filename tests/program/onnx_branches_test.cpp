@@ -118,6 +118,26 @@ TEST(OnnxBranches, OptionalsWithAndWithoutAValue) {
             std::string::npos);
 }
 
+/// A side that only its condition allows to compute, which two branches ask for.
+TEST(OnnxBranches, OfWhichASideMayNotBeComputed) {
+  const std::string third =
+      if_node("has_third",
+              {ints("at", {2}), ints("end", {3}), ints("row", {3}),
+               node("Slice", {"x", "at", "end"}, {"rows"}), node("Reshape", {"rows", "row"}, {"z_yes"})},
+              {node("Identity", {"w"}, {"z_no"})}, "z");
+  const std::string second = if_node("flag", {node("ReduceMax", {"z"}, {"b_yes"}, integer("keepdims", 0))},
+                                     {node("ReduceMin", {"z"}, {"b_no"}, integer("keepdims", 0))}, "b");
+  Build build(
+      {{third, node("ReduceSum", {"z"}, {"a"}, integer("keepdims", 0)), second},
+       input_of("x", {"n", "3"}) + input_of("w", {"k", "3"}) + kFlag + input_of("has_third", {}, kBoolean),
+       {"a", "b"}});
+  const Tensor w = floats({1, -2, 3, 4, 0, 1}, {2, 3});
+  expect_equal(build.at(Tensors{floats({1, 2, 3}, {1, 3}), w, flag(true), flag(false)}),
+               {floats({7}, {}), floats({4}, {})});
+  expect_equal(build.at(Tensors{floats({0, 0, 0, 0, 0, 0, 1, 2, 6}, {3, 3}), w, flag(false), flag(true)}),
+               {floats({9}, {}), floats({1}, {})});
+}
+
 /// A loop begins without a value; a step gives one, or takes it away, by what it finds.
 TEST(OnnxBranches, AnOptionalThatGetsAValueInALoop) {
   const std::string sums = node("ReduceSum", {"row"}, {"sum"}, integer("keepdims", 0));
