@@ -234,8 +234,6 @@ std::vector<Var> axes_to_name(const Block& block, const std::vector<Ref<Load>>& 
   return batch;
 }
 
-using BatchOf = std::unordered_map<const Node*, std::vector<Var>>;  // by buffer
-
 /// The parameters that the block's sum reads, and nothing else, and which follow its batch.
 std::vector<Ref<Load>> operands_of(const Block& block, const FuncNode& func,
                                    const std::unordered_map<const Node*, int>& loads) {
