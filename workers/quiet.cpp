@@ -102,13 +102,19 @@ std::string open_shared(int& file) {
       "{}; whose it is has to remove it, or root, or set XDG_RUNTIME_DIR to a folder of yours", problems));
 }
 
+/// What this process might use when it began, and has said of itself.
+const size_t cores_at_start = my_cpus().size();
+
 }  // namespace
 
 CorePlan plan_cores(int threads) {
   std::vector<int> cpus = my_cpus();
-  if (threads < 1 || static_cast<size_t>(threads) > cpus.size())
-    throw Unfit(
-        fmt::format("threads is {}, must be 1..{} (the cores this process may use)", threads, cpus.size()));
+  if (threads < 1 || static_cast<size_t>(threads) > cpus.size()) {
+    const std::string fault =
+        fmt::format("threads is {}, must be 1..{} (the cores this process may use)", threads, cpus.size());
+    if (threads >= 1 && static_cast<size_t>(threads) <= cores_at_start) throw Unfit(fault);
+    throw Error(fault);
+  }
   CorePlan plan;
   // The last ones: interrupts and the system's own threads favour the first.
   plan.run.assign(cpus.end() - threads, cpus.end());

@@ -19,8 +19,8 @@ struct CorePlan {
 };
 
 /// How `threads`-wide measurements and `builders` share the cores this process may use.
-/// Throws Unfit when there are fewer cores than threads: a tracker gives no such leases, so cores were taken
-/// from this process.
+/// Throws Unfit when there are fewer cores than threads, but there were as many when the process began: they
+/// were taken from it. Throws Error where it never had them: such a lease is none for this worker.
 CorePlan plan_cores(int threads);
 
 /// One process's end of the shared file. Not thread-safe.

@@ -5,6 +5,7 @@ there, no budget is spent on it, and what was measured is kept.
 fewer_cores_test.py TUNE
 """
 
+import contextlib
 import glob
 import os
 import signal
@@ -35,7 +36,7 @@ def processes_of(pid):
     """It and all that it has started."""
     found = [pid]
     for children in glob.glob(f"/proc/{pid}/task/*/children"):
-        with open(children) as file:
+        with contextlib.suppress(OSError), open(children) as file:  # a thread may end meanwhile
             for child in file.read().split():
                 found += processes_of(int(child))
     return found
@@ -43,11 +44,9 @@ def processes_of(pid):
 
 def take_cores(pid):
     for process in processes_of(pid):
-        for thread in os.listdir(f"/proc/{process}/task"):
-            try:
-                os.sched_setaffinity(int(thread), {CORE})
-            except ProcessLookupError:
-                pass
+        for thread in glob.glob(f"/proc/{process}/task/*"):
+            with contextlib.suppress(ProcessLookupError):
+                os.sched_setaffinity(int(os.path.basename(thread)), {CORE})
 
 
 def a_worker_in_a_container(folder):
