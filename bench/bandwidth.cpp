@@ -1,7 +1,8 @@
 // How fast one thread reads memory, by how much of it and by what kind of pages: small ones, huge ones, and a
 // mapped file; what it, or another core, has just written; and how fast it writes again what another core has
-// read. What the decisions about constants and about cuts between cores rest on
-// (docs/decisions/007-memory-and-threads.md, 013-window-chains.md).
+// read; and how fast in one stream or eight. What the decisions about constants, about cuts between cores and
+// about panels of weights rest on (docs/decisions/007-memory-and-threads.md, 013-window-chains.md,
+// 127-panels-of-weights.md).
 //
 //   ./run bench bandwidth [--benchmark_filter=...]
 #include <benchmark/benchmark.h>
@@ -51,6 +52,29 @@ sum_words(std::span<const uint64_t> words) {
   return total;
 }
 
+/// Sums panels of eight vectors for each of some rows, as a product of one row reads its weights: in one
+/// stream, or each vector in a stream of its own, one behind the other.
+#if defined(__x86_64__) && !defined(__SANITIZE_THREAD__)
+__attribute__((target_clones("avx512f", "avx2", "default")))
+#endif
+uint64_t
+sum_panels(std::span<const uint64_t> words, size_t rows, bool in_one) {
+  using Vector = uint64_t __attribute__((vector_size(64), aligned(8)));
+  constexpr size_t kVectors = 8, kLanes = 8;
+  const size_t panel = rows * kVectors * kLanes, step = in_one ? kVectors * kLanes : kLanes;
+  Vector sums[kVectors] = {};
+  for (size_t begin = 0; begin + panel <= words.size(); begin += panel)
+    for (size_t row = 0; row < rows; ++row)
+#pragma GCC unroll 8
+      for (size_t v = 0; v < kVectors; ++v)
+        sums[v] += *reinterpret_cast<const Vector*>(words.data() + begin + row * step +
+                                                    v * (in_one ? kLanes : rows * kLanes));
+  for (size_t v = 1; v < kVectors; ++v) sums[0] += sums[v];
+  uint64_t total = 0;
+  for (size_t lane = 0; lane < kLanes; ++lane) total += sums[0][lane];
+  return total;
+}
+
 enum class Pages { kSmall, kHuge, kFile };
 
 std::shared_ptr<void> small_pages(size_t bytes) {
@@ -88,6 +112,15 @@ void bench_read(benchmark::State& state, Pages pages) {
   for (auto _ : state)
     benchmark::DoNotOptimize(
         sum_words({static_cast<const uint64_t*>(memory.get()), bytes / sizeof(uint64_t)}));
+  state.SetBytesProcessed(state.iterations() * static_cast<int64_t>(bytes));
+}
+
+void bench_panels(benchmark::State& state, bool in_one) {
+  const size_t bytes = static_cast<size_t>(state.range(0)) << 20;
+  std::shared_ptr<void> memory = filled(Pages::kHuge, bytes);
+  const std::span words(static_cast<const uint64_t*>(memory.get()), bytes / sizeof(uint64_t));
+  for (auto _ : state)
+    benchmark::DoNotOptimize(sum_panels(words, static_cast<size_t>(state.range(1)), in_one));
   state.SetBytesProcessed(state.iterations() * static_cast<int64_t>(bytes));
 }
 
@@ -148,6 +181,13 @@ int main(int argc, char** argv) {
           ->Arg(megabytes)
           ->Unit(benchmark::kMillisecond)
           ->UseRealTime();
+  for (auto [name, in_one] : {std::pair("one_stream", true), std::pair("eight_streams", false)})
+    for (int64_t megabytes : {1, 4, 128})
+      for (int64_t rows : {512, 768})
+        benchmark::RegisterBenchmark(fmt::format("panels/{}", name).c_str(), lathe::bench_panels, in_one)
+            ->Args({megabytes, rows})
+            ->Unit(benchmark::kMillisecond)
+            ->UseRealTime();
   if (lathe::runtime::available_cores() > 1)
     for (auto [name, exchange] : {std::pair("written_by", lathe::Exchange::kRead),
                                   std::pair("written_again_after_reads_by", lathe::Exchange::kWriteAgain)})
