@@ -267,6 +267,22 @@ bool separate_factors(Schedule& s, const Block& block, const Var& lane) {
   return false;
 }
 
+/// Whether what `block` reads of `buffer` is other elements for other values of the variable.
+bool moves(const Block& block, const Buffer& buffer, const BlockIter& iter) {
+  const Region& read = *std::find_if(block.reads.begin(), block.reads.end(),
+                                     [&](const Region& r) { return r.buffer == buffer; });
+  return std::any_of(read.ranges.begin(), read.ranges.end(),
+                     [&](const Range& r) { return uses_var(r.min, iter.var.get()); });
+}
+
+/// How often `block` multiplies each element of what it reads of `buffer`.
+int64_t products_of_each(const Block& block, const Buffer& buffer) {
+  int64_t products = 1;
+  for (const BlockIter& iter : block.iters)
+    if (!moves(block, buffer, iter)) products *= int_value(iter.extent);
+  return products;
+}
+
 /// Whether to copy rows that lie as vectors need them, but share sets of the caches: of a matrix of 1024
 /// columns the second-level cache, of 1 MiB, holds 256 rows of any narrow panel, the first-level one 12. The
 /// copy costs a product or two of each element; what the second level gives it takes tile by tile.
@@ -274,15 +290,10 @@ bool pays_packing_rows(const Block& block, const Reading& reading, const Target&
   constexpr int64_t kFewestProducts = 64, kRows = 64, kFarMore = 4, kProductsOfRow = 16;
   const int64_t element = reading.buffer->dtype.bytes(),
                 row = int_value(reading.buffer->shape.back()) * element;
-  const Region& read = *std::find_if(block.reads.begin(), block.reads.end(),
-                                     [&](const Region& r) { return r.buffer == reading.buffer; });
-  int64_t rows = 1, products = 1;  // of one matrix of a batch; of each element
-  for (const BlockIter& iter : block.iters) {
-    const bool varies = std::any_of(read.ranges.begin(), read.ranges.end(),
-                                    [&](const Range& r) { return uses_var(r.min, iter.var.get()); });
-    if (!varies) products *= int_value(iter.extent);
-    if (varies && iter.kind == IterKind::kReduce) rows *= int_value(iter.extent);
-  }
+  const int64_t products = products_of_each(block, reading.buffer);
+  int64_t rows = 1;  // of one matrix of a batch
+  for (const BlockIter& iter : block.iters)
+    if (iter.kind == IterKind::kReduce && moves(block, reading.buffer, iter)) rows *= int_value(iter.extent);
   const int64_t within_l1 = rows_within_l1(target, row);
   const bool leaves_l1 = rows >= kFarMore * within_l1 && products >= kProductsOfRow * within_l1,
              leaves_l2 = rows >= 2 * rows_within_l2(target, row) && products >= kFewestProducts;
@@ -292,18 +303,6 @@ bool pays_packing_rows(const Block& block, const Reading& reading, const Target&
   std::vector<int64_t> addresses;
   for (int64_t i = 0; i < kRows; ++i) addresses.push_back(i * row);
   return conflicting_lines(target, addresses) > kRows / 2;
-}
-
-/// How often `block` multiplies each element of what it reads of `buffer`.
-int64_t products_of_each(const Block& block, const Buffer& buffer) {
-  const Region& read = *std::find_if(block.reads.begin(), block.reads.end(),
-                                     [&](const Region& r) { return r.buffer == buffer; });
-  int64_t products = 1;
-  for (const BlockIter& iter : block.iters)
-    if (std::none_of(read.ranges.begin(), read.ranges.end(),
-                     [&](const Range& r) { return uses_var(r.min, iter.var.get()); }))
-      products *= int_value(iter.extent);
-  return products;
 }
 
 /// How many columns of a constant that few rows are multiplied by lie beside each other for each place of the
