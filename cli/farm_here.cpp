@@ -51,11 +51,10 @@ FarmHere::FarmHere(const FarmPlace& place, std::optional<db::JobId> resumed)
 
 void FarmHere::require_fit() const {
   if (alone_ && has_few_cores())
-    throw Unfit(
-        fmt::format("this machine's worker may use {} of the cores now, and the job's kernels run on {} "
-                    "threads; what was "
-                    "recorded is kept, and goes on once there are as many cores",
-                    worker_->cores(), threads_));
+    throw Unfit(fmt::format(
+        "this machine's worker may use {} of the cores now, and the job's kernels run on {} threads; "
+        "what was recorded is kept, and goes on once there are as many cores",
+        worker_->cores(), threads_));
   if (is_unfit())
     throw Unfit(
         "this machine's worker can build or run nothing, as it has said; what was recorded is kept, and goes "

@@ -40,9 +40,8 @@ extern "C" void on_bus_error(int number, siginfo_t* what, void*) {
   remove_unfinished();
   if (what->si_code == BUS_ADRERR) {
     constexpr std::string_view kWhy =
-        "error: a file was cut short, or its disk failed, while it was read; replace files that are in use "
-        "by "
-        "renaming others\n";
+        "error: a file was cut short, or its disk failed, while it was read; "
+        "replace files that are in use by renaming others\n";
     (void)!write(STDERR_FILENO, kWhy.data(), kWhy.size());
     _exit(kBadInput);
   }

@@ -150,8 +150,9 @@ class Model {
   /// part of each line of a panel, and come back for it later.
   bool is_part_of_panel(size_t variable, int64_t size) const {
     const int64_t vectors = reduction_.run / vector_width(reduction_, target_);
-    const bool in_panels =
-        vectors > 1 && vectors <= kPanelVectors && reduction_.run < reduction_.extents[reduction_.vector];
+    const bool has_room = 2 * vectors <= target_.vector_registers;  // or there might be no tile at all
+    const bool in_panels = vectors > 1 && vectors <= kPanelVectors && has_room &&
+                           reduction_.run < reduction_.extents[reduction_.vector];
     return variable == reduction_.vector && in_panels && vectors != size &&
            reduction_.positions() <= kPanelRows;
   }

@@ -210,8 +210,6 @@ bool follows(const Load& load, const std::vector<Var>& batch) {
 
 using BatchOf = std::unordered_map<const Node*, std::vector<Var>>;  // by buffer
 
-bool is_one(const Expr& extent) { return as_int(extent) && *as_int(extent) == 1; }
-
 /// The leading axes of a product's operands that get dimensions of their own, as variables of the block.
 /// Those at the end of which what has no rows has one element keep theirs: the other operand goes through
 /// them and through its rows as one. Nothing where both have all of the batch.
@@ -226,9 +224,10 @@ std::vector<Var> axes_to_name(const Block& block, const std::vector<Ref<Load>>& 
     const bool has_rows = std::any_of(operand->indices.end() - 2, operand->indices.end(),
                                       [&](const Expr& index) { return index.same_as(row.get()); });
     size_t axes = batch.size();
-    while (!has_rows && axes > 0 && is_one(shape[axes - 1])) --axes;
+    while (!has_rows && axes > 0 && is_int(shape[axes - 1], 1)) --axes;
     named = std::min(named, axes);
-    repeats |= std::any_of(shape.begin(), shape.begin() + static_cast<int64_t>(batch.size()), is_one);
+    repeats |= std::any_of(shape.begin(), shape.begin() + static_cast<int64_t>(batch.size()),
+                           [](const Expr& extent) { return is_int(extent, 1); });
   }
   batch.resize(repeats ? named : 0);
   return batch;

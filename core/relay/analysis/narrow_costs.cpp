@@ -149,14 +149,17 @@ bool NarrowCosts::widens(const Call& product) const {
   return size.known && cycles(size, kInt16) < cycles(size, kInt8);
 }
 
-bool has_many_rows(const Expr& product, const Target& target) {
-  const auto& type = *product->checked_type.as<TensorType>();
+std::optional<int64_t> rows_of(const TensorType& results) {
   int64_t rows = 1;
-  for (size_t d = 0; d + 1 < type.shape.size(); ++d) {
-    if (!as_int(type.shape[d])) return false;
-    rows *= int_value(type.shape[d]);
+  for (size_t d = 0; d + 1 < results.shape.size(); ++d) {
+    if (!as_int(results.shape[d])) return std::nullopt;
+    rows *= int_value(results.shape[d]);
   }
-  return rows >= target.vector_registers;
+  return rows;
+}
+
+bool has_many_rows(const Expr& product, const Target& target) {
+  return rows_of(*product->checked_type.as<TensorType>()).value_or(0) >= target.vector_registers;
 }
 
 }  // namespace lathe::relay

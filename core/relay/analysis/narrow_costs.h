@@ -2,6 +2,8 @@
 // in memory.
 #pragma once
 
+#include <optional>
+
 #include "core/relay/op.h"
 #include "core/tir/machine.h"
 
@@ -40,6 +42,9 @@ class NarrowCosts {
   MachineModel machine_;
   bool always_pays_ = false;
 };
+
+/// Rows of a product's results; nothing where their number is open.
+std::optional<int64_t> rows_of(const TensorType& results);
 
 /// Whether a vector register for each row is more than there are: then weights are widened for many uses.
 bool has_many_rows(const Expr& product, const Target& target);

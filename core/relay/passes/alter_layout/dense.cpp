@@ -2,6 +2,7 @@
 #include <optional>
 
 #include "core/relay/analysis/call_type.h"
+#include "core/relay/analysis/narrow_costs.h"
 #include "core/relay/passes/alter_layout/blocked_graph.h"
 #include "core/tir/machine.h"
 
@@ -34,13 +35,8 @@ std::optional<std::pair<Expr, Expr>> flattened_in_blocks(BlockedGraph& graph, co
 }
 
 bool has_few_rows(const Call& e) {
-  const auto& shape = e.checked_type.as<TensorType>()->shape;
-  int64_t rows = 1;
-  for (size_t d = 0; d + 1 < shape.size(); ++d) {
-    if (!as_int(shape[d])) return false;
-    rows *= *as_int(shape[d]);
-  }
-  return rows <= kPanelRows;
+  const std::optional<int64_t> rows = rows_of(*e.checked_type.as<TensorType>());
+  return rows && *rows <= kPanelRows;
 }
 
 }  // namespace
